@@ -1,0 +1,47 @@
+# `make demo` and `make test` are all that a newcomer needs; both make the environment first.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: help install demo test slow check format bench clean
+
+help:
+	@echo "make demo    draw classical learners on linear and sparse problems (into demo/)"
+	@echo "make test    run the tests, with coverage"
+	@echo "make slow    run the slow tests"
+	@echo "make check   ruff and pyright"
+	@echo "make format  let ruff format and mend"
+	@echo "make bench   speeds as ratios against plain implementations"
+	@echo "make clean   remove the environment and caches"
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/innerloop demo --output demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+slow: $(STAMP)
+	$(BIN)/python -m pytest -n 2 -m slow
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv demo build .pytest_cache .ruff_cache .hypothesis .coverage src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

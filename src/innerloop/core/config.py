@@ -1,0 +1,25 @@
+"""The base of every configuration: frozen, and closed to keys that it does not know."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from innerloop.core.errors import unknown
+
+STRICT = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+"""For pydantic dataclasses: learners are built with positional arguments, which models refuse."""
+
+
+class Config(BaseModel):
+    """A frozen pydantic model; a misspelt key is answered with the nearest valid one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, values: Any) -> Any:
+        if isinstance(values, dict):
+            for key in values:
+                if key not in cls.model_fields:
+                    raise ValueError(unknown(f"key of {cls.__name__}", str(key), cls.model_fields))
+        return values

@@ -1,0 +1,183 @@
+"""Run an iterative learner until it stands still, each prompt by its own residual."""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from innerloop.core.errors import ConfigurationError, FixedPointError, NotSupportedError
+from innerloop.core.learner import Learner
+from innerloop.core.prompt import Prompt
+from innerloop.core.state import scatter_state, select_state
+
+GROWTH = 1e6
+"""An iterate this many times larger than the first one (or than 1) has diverged."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class FixedPoint:
+    """Where the iteration ended: the last iterate of each prompt, not the best one."""
+
+    state: Any
+    """The final state of all prompts."""
+    predictions: Tensor
+    """(B, n, k), or (B, n, q, k) with queries: what the final state reads."""
+    steps: Tensor
+    """(B,) int64: steps taken by each prompt."""
+    residuals: Tensor
+    """(B,) float64: norm of the last step's change over max(1, norm of the iterate)."""
+    converged: Tensor
+    """(B,) bool: the residual came below the tolerance."""
+    diverged: Tensor
+    """(B,) bool: the iterate grew without bound, or is not finite."""
+
+    def summary(self) -> str:
+        """One sentence: how many prompts converged, diverged, or ran out of steps."""
+        total = len(self.steps)
+        unfinished = total - int(self.converged.sum()) - int(self.diverged.sum())
+        return (
+            f"{int(self.converged.sum())} of {total} prompts converged, "
+            f"{int(self.diverged.sum())} diverged, {unfinished} were still moving "
+            f"(worst residual {float(self.residuals.max()):.1e}) after "
+            f"{int(self.steps.max())} steps"
+        )
+
+
+def run_to_fixed_point(
+    learner: Learner[Any],
+    prompt: Prompt,
+    *,
+    tolerance: float = 1e-8,
+    max_steps: int = 1000,
+    acceleration: Literal["none", "anderson"] = "none",
+    memory: int = 5,
+    throw: bool = True,
+) -> FixedPoint:
+    """Step until each prompt's residual is below the tolerance; stopped prompts cost nothing more.
+
+    Anderson acceleration extrapolates from the last `memory` steps; it needs a learner whose step
+    depends on its moving part alone. With `throw`, prompts that diverged or ran out of steps raise
+    a FixedPointError that says how many; without it, inspect the result.
+    """
+    _check_arguments(learner, tolerance, max_steps, memory)
+    state = learner.init(prompt)
+    batch, device = prompt.batch, prompt.xs.device
+    steps = torch.zeros(batch, dtype=torch.int64, device=device)
+    residuals = torch.full((batch,), torch.inf, dtype=torch.float64, device=device)
+    converged = torch.zeros(batch, dtype=torch.bool, device=device)
+    diverged = torch.zeros(batch, dtype=torch.bool, device=device)
+
+    active = torch.arange(batch, device=device)  # (R,) the prompts that still move
+    part, running = prompt, state
+    anderson = _Anderson(memory) if acceleration == "anderson" else None
+    bound: Tensor | None = None  # (R,)
+    for k in range(max_steps):
+        before = _flat(learner.moving(running))  # (R, D)
+        stepped = learner.step(part, running, k)
+        after = _flat(learner.moving(stepped))  # (R, D)
+        size = after.norm(dim=1)  # (R,)
+        bound = GROWTH * size.clamp(min=1) if bound is None else bound
+        residual = (after - before).norm(dim=1) / size.clamp(min=1)  # (R,)
+        lost = ~torch.isfinite(size) | (size > bound)  # (R,)
+        done = (residual <= tolerance) & ~lost  # (R,)
+        steps[active], residuals[active] = k + 1, residual
+        converged[active], diverged[active] = done, lost
+
+        going = ~(done | lost)  # (R,)
+        ended = active[~going]
+        if len(ended):
+            state = scatter_state(state, ended, select_state(stepped, ~going))
+        if not bool(going.any()) or k == max_steps - 1:
+            state = scatter_state(state, active[going], select_state(stepped, going))
+            break
+        if anderson is not None:
+            proposed = anderson.propose(before, after)  # (R, D)
+            shape = learner.moving(stepped).shape
+            stepped = learner.with_moving(stepped, proposed.reshape(shape).to(after.dtype))
+        if len(ended):
+            active, bound, part = active[going], bound[going], prompt.select(active[going])
+            stepped = select_state(stepped, going)
+            if anderson is not None:
+                anderson.keep(going)
+        running = stepped
+
+    result = FixedPoint(
+        state=state,
+        predictions=learner.read(prompt, state),
+        steps=steps,
+        residuals=residuals,
+        converged=converged,
+        diverged=diverged,
+    )
+    if throw and not bool(converged.all()):
+        raise FixedPointError(f"{learner.name}: {result.summary()}. {_remedy(result)}")
+    return result
+
+
+class _Anderson:
+    """Type-II Anderson acceleration of z <- g(z), one small least-squares problem a prompt.
+
+    The next iterate is g_k - sum_j c_j (g_{j+1} - g_j), with c minimising
+    |f_k - sum_j c_j (f_{j+1} - f_j)|, f = g(z) - z (Walker & Ni 2011). A prompt whose residual grew
+    takes the plain step instead, so that acceleration never turns convergence into divergence.
+    """
+
+    def __init__(self, memory: int) -> None:
+        self.values: deque[Tensor] = deque(maxlen=memory + 1)  # g, each (R, D)
+        self.changes: deque[Tensor] = deque(maxlen=memory + 1)  # f, each (R, D)
+
+    def propose(self, before: Tensor, after: Tensor) -> Tensor:
+        """The accelerated iterate (R, D) after the plain step from `before` to `after`."""
+        value, change = after.double(), (after - before).double()  # (R, D)
+        grew = (
+            change.norm(dim=1) > 2 * self.changes[-1].norm(dim=1)  # (R,)
+            if self.changes
+            else torch.ones(len(value), dtype=torch.bool, device=value.device)
+        )
+        self.values.append(value)
+        self.changes.append(change)
+        if len(self.values) == 1:
+            return value
+        f = torch.stack(tuple(self.changes), dim=1).diff(dim=1)  # (R, m, D)
+        g = torch.stack(tuple(self.values), dim=1).diff(dim=1)  # (R, m, D)
+        gram = f @ f.mT  # (R, m, m)
+        # Histories become collinear near the fixed point: a ridge far below the scale of the
+        # problem keeps the small system solvable, a floor keeps it so at exactly zero change.
+        ridge = 1e-14 * gram.diagonal(dim1=1, dim2=2).sum(1) + torch.finfo(torch.float64).tiny
+        eye = torch.eye(f.shape[1], dtype=torch.float64, device=f.device)  # (m, m)
+        system = gram + ridge[:, None, None] * eye  # (R, m, m)
+        weights = torch.linalg.lstsq(system, f @ change[..., None]).solution  # (R, m, 1)
+        proposed = value - (weights.mT @ g)[:, 0]  # (R, D)
+        plain = grew | ~torch.isfinite(proposed).all(dim=1)  # (R,)
+        return torch.where(plain[:, None], value, proposed)
+
+    def keep(self, going: Tensor) -> None:
+        """Forget the prompts that stopped."""
+        for history in (self.values, self.changes):
+            kept = [part[going] for part in history]
+            history.clear()
+            history.extend(kept)
+
+
+def _flat(moving: Tensor) -> Tensor:
+    return moving.reshape(moving.shape[0], -1)  # (R, D)
+
+
+def _check_arguments(learner: Learner[Any], tolerance: float, max_steps: int, memory: int) -> None:
+    if not learner.traits.causal:
+        raise NotSupportedError(
+            f"{learner.name} is not causal: run it on the prompts of expand_prefixes."
+        )
+    if tolerance < 0 or max_steps < 1 or memory < 1:
+        raise ConfigurationError(
+            f"tolerance {tolerance}, max_steps {max_steps} and memory {memory} must be at least "
+            "0, 1 and 1."
+        )
+
+
+def _remedy(result: FixedPoint) -> str:
+    if bool(result.diverged.any()):
+        return "Take a smaller step, or fewer steps, or inspect the result with throw=False."
+    return "Allow more steps, a larger tolerance, or inspect the result with throw=False."

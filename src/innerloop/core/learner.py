@@ -1,0 +1,123 @@
+"""Everything that learns from a prompt: init, step, read."""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from torch import Tensor
+
+from innerloop.core.errors import NotSupportedError
+from innerloop.core.prompt import Prompt
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What a learner promises about its predictions; `check_learner` holds it to each word.
+
+    A trait that is not claimed is checked as well: it must fail on a named prompt.
+    """
+
+    causal: bool = True
+    """`read` answers all prefixes at once. A learner that is not causal sees the whole prompt
+    and is run on `expand_prefixes`, one prefix at a time."""
+    order_invariant: bool = False
+    """The order of the examples does not matter."""
+    rotation_equivariant: bool = False
+    """Rotating all inputs and queries by one orthogonal matrix changes nothing."""
+    linear_in_y: bool = False
+    """Predictions are a linear function of the outputs of the examples."""
+
+
+class Learner(ABC, Generic[State]):
+    """An algorithm that predicts y_i from x_i and the examples before it.
+
+    A learner holds its configuration and nothing else: all that changes is in the state, a tensor
+    or a frozen dataclass of batch-first tensors. Predictions have the dtype and device of the
+    prompt, never depend on the other prompts of the batch, and never read `prompt.truth`.
+    Learners that draw random numbers have a `seed` field.
+    """
+
+    steps: int
+    """How many steps it takes by default; 0 for one-shot learners."""
+    traits: Traits
+    """What it promises; see `Traits`."""
+
+    @cached_property
+    def name(self) -> str:
+        """How tables and legends call it: the class, and every setting that is not the default."""
+        if not dataclasses.is_dataclass(self):
+            return type(self).__name__
+        told = [
+            f"{field.name}={_short(getattr(self, field.name))}"
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) is not field.default
+            and getattr(self, field.name) != field.default
+        ]
+        return f"{type(self).__name__}({', '.join(told)})" if told else type(self).__name__
+
+    @abstractmethod
+    def init(self, prompt: Prompt) -> State:
+        """The state before the first step."""
+
+    @abstractmethod
+    def step(self, prompt: Prompt, state: State, k: int) -> State:
+        """The state after step k (0-based); the state that was given is left as it is.
+
+        A learner with a natural end (one-shot, or converged) returns the state unchanged beyond it.
+        """
+
+    @abstractmethod
+    def read(self, prompt: Prompt, state: State) -> Tensor:
+        """Predictions (B, n, k) at x_i, or (B, n, q, k) at the prompt's queries."""
+
+    def weights(self, prompt: Prompt, state: State | None = None) -> Tensor:
+        """The linear predictor of each prefix, (B, n, d, k) in float64, for linear learners.
+
+        Without a state: after the default number of steps.
+        """
+        raise NotSupportedError(
+            f"{self.name} has no weights of its own: it is not a linear learner. "
+            "Fit weights to its answers at many queries instead."
+        )
+
+    def moving(self, state: State) -> Tensor:
+        """The part of the state that the steps move, batch first: (B, ...).
+
+        Fixed points, their acceleration and Jacobians work on it.
+        """
+        raise NotSupportedError(f"{self.name} has no moving part: it does not iterate.")
+
+    def with_moving(self, state: State, moving: Tensor) -> State:
+        """The state with its moving part replaced; the step must be a function of it alone."""
+        raise NotSupportedError(
+            f"{self.name} cannot be moved by hand: its steps depend on more than their last "
+            "iterate. Run it without acceleration."
+        )
+
+
+class OneShot(Learner[Tensor]):
+    """A learner whose answer is complete at once: the state is the answer, and no step changes it.
+
+    A subclass writes `init`, which returns predictions in the prompt's shape.
+    """
+
+    steps = 0
+
+    def step(self, prompt: Prompt, state: Tensor, k: int) -> Tensor:
+        """Nothing is left to do."""
+        return state
+
+    def read(self, prompt: Prompt, state: Tensor) -> Tensor:
+        """The answer."""
+        return state.to(prompt.xs.dtype)
+
+
+def _short(value: Any) -> str:
+    """A setting as a legend shows it."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, str) else getattr(value, "__name__", None) or str(value)

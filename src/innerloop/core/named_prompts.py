@@ -1,0 +1,69 @@
+"""The prompts that the contract is checked on, each with a name that an error can say."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from innerloop.core.prompt import Layout, Prompt
+from innerloop.core.tolerances import CONTRACT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """The sizes that a learner is checked at."""
+
+    dims: int = 3
+    points: int = 8
+    outputs: int = 1
+    layout: Layout = "pairs"
+    dtype: torch.dtype = torch.float64
+    tolerance: float = CONTRACT[torch.float64]
+    seed: int = 0
+    batch: int = 3
+
+    def generator(self) -> torch.Generator:
+        """A fresh generator of the setting's seed."""
+        return torch.Generator().manual_seed(self.seed)
+
+    def normal(self, generator: torch.Generator, *shape: int) -> Tensor:
+        """Standard normal numbers of the setting's type."""
+        return torch.randn(shape, generator=generator, dtype=torch.float64).to(self.dtype)
+
+
+def named_prompts(setting: Setting) -> dict[str, Prompt]:
+    """The prompts of the contract: prefixes from 0 on, below, at and above d, and degenerate ones."""
+    generator = setting.generator()
+    batch, points, dims = setting.batch, setting.points, setting.dims
+    plain = _well_conditioned(setting, generator)  # (B, n, d)
+    collinear = plain[:, :1] * setting.normal(generator, batch, points, 1)  # (B, n, d)
+    inputs = {
+        "plain": plain,
+        "fewer points than dimensions": plain[:, : max(1, dims - 1)],
+        "as many points as dimensions": plain[:, :dims],
+        "one example more than dimensions": plain[:, : dims + 2],
+        "collinear inputs": collinear,
+        "constant inputs": torch.ones_like(plain),
+        "repeated inputs": plain[:, torch.arange(points) // 2],
+        "zero inputs": torch.zeros_like(plain),
+        "one zero input": torch.cat([torch.zeros_like(plain[:, :1]), plain[:, 1:]], dim=1),
+    }
+    return {name: _labelled(xs, setting, generator) for name, xs in inputs.items()}
+
+
+def _well_conditioned(setting: Setting, generator: torch.Generator) -> Tensor:
+    """Inputs (B, n, d) whose first d points have a condition number below 100, by rejection."""
+    while True:
+        xs = setting.normal(generator, setting.batch, setting.points, setting.dims)
+        if float(torch.linalg.cond(xs[:, : setting.dims].double()).max()) < 100:
+            return xs
+
+
+def _labelled(xs: Tensor, setting: Setting, generator: torch.Generator) -> Prompt:
+    """Noisy linear outputs, so that no learner is right by accident; for a stream, the next x."""
+    if setting.layout == "stream":
+        last = setting.normal(generator, xs.shape[0], 1, xs.shape[2])  # (B, 1, d)
+        return Prompt(xs=xs, ys=torch.cat([xs[:, 1:], last], dim=1), layout="stream")
+    w = setting.normal(generator, xs.shape[0], setting.dims, setting.outputs)  # (B, d, k)
+    noise = setting.normal(generator, *xs.shape[:2], setting.outputs)  # (B, n, k)
+    return Prompt(xs=xs, ys=xs @ w + 0.1 * noise, truth={"w": w})

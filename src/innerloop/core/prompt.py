@@ -1,0 +1,237 @@
+"""A batch of in-context learning problems.
+
+Shapes, here and in every file of the library:
+B prompts, n points, d input dimensions, k outputs, q queries at each point.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from innerloop.core.errors import PromptError
+
+Layout = Literal["pairs", "stream"]
+_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Prompt:
+    """Examples (x_0, y_0), (x_1, y_1), ... of one unknown function a prompt.
+
+    The prediction at point i may use x_0 .. x_i and y_0 .. y_{i-1}: i examples and a question.
+    Shapes, dtypes and devices are checked here; values are checked where data enters the
+    library (`from_arrays`, `Task.sample`), since looking at them stalls a GPU.
+    """
+
+    xs: Tensor
+    """(B, n, d) inputs."""
+    ys: Tensor
+    """(B, n, k) outputs; scalar problems have k = 1."""
+    queries: Tensor | None = None
+    """(B, n, q, d): queries[:, i] are asked after the examples 0 .. i-1; None asks x_i itself."""
+    layout: Layout = "pairs"
+    """What a model reads: "pairs" x_0 y_0 x_1 y_1 ..; "stream" x_0 x_1 .., with y_i = x_{i+1}."""
+    scored: Tensor | None = None
+    """(B, n) bool: the positions that count in a loss or an error; None counts all."""
+    truth: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
+    """What only the analysis may know, batch first: "w" (B, d, k), "query_ys" (B, n, q, k), .."""
+
+    def __post_init__(self) -> None:
+        """Refuse tensors that do not fit together."""
+        _check_examples(self)
+        _check_queries(self)
+        _check_scored(self)
+        for name, value in self.truth.items():
+            if value.ndim == 0 or value.shape[0] != self.batch:
+                raise PromptError(
+                    f"truth[{name!r}] has shape {tuple(value.shape)}, expected {self.batch} "
+                    "prompts along its first axis: repeat what all prompts share."
+                )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        xs: Any,
+        ys: Any,
+        *,
+        queries: Any = None,
+        layout: Layout = "pairs",
+        dtype: torch.dtype = torch.float64,
+    ) -> "Prompt":
+        """Make a prompt of arrays, lists or tensors, and check that every number is finite.
+
+        A single prompt may come without the batch axis, and scalar outputs without the last one.
+        """
+        inputs = torch.as_tensor(xs, dtype=dtype)  # (B, n, d) or (n, d)
+        outputs = torch.as_tensor(ys, dtype=dtype)  # (B, n, k), (B, n), (n, k) or (n,)
+        asked = None if queries is None else torch.as_tensor(queries, dtype=dtype)
+        if inputs.ndim == 2:
+            inputs, outputs = inputs[None], outputs[None]  # (1, n, d), (1, n[, k])
+            asked = None if asked is None else asked[None]  # (1, n, q, d)
+        if outputs.ndim == 2:
+            outputs = outputs[..., None]  # (B, n, 1)
+        prompt = cls(xs=inputs, ys=outputs, queries=asked, layout=layout)
+        prompt.require_finite()
+        return prompt
+
+    @property
+    def batch(self) -> int:
+        """B, the number of prompts."""
+        return self.xs.shape[0]
+
+    @property
+    def points(self) -> int:
+        """The number of points n: predictions see 0 .. n-1 examples."""
+        return self.xs.shape[1]
+
+    @property
+    def dims(self) -> int:
+        """The number of input dimensions d."""
+        return self.xs.shape[2]
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs k."""
+        return self.ys.shape[2]
+
+    @property
+    def asked(self) -> Tensor:
+        """(B, n, q, d): what is asked at each point; x_i itself, with q = 1, without queries."""
+        return self.xs[:, :, None] if self.queries is None else self.queries
+
+    @property
+    def prediction_shape(self) -> tuple[int, ...]:
+        """(B, n, k), or (B, n, q, k) with queries: what a learner's `read` returns."""
+        if self.queries is None:
+            return tuple(self.ys.shape)
+        return (*self.queries.shape[:3], self.outputs)
+
+    def to(
+        self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> "Prompt":
+        """Cast and move all that is real-valued; booleans only move."""
+
+        def cast(value: Tensor) -> Tensor:
+            real = value.is_floating_point()
+            return value.to(device=device, dtype=dtype if real else None)
+
+        return replace(
+            self,
+            xs=cast(self.xs),
+            ys=cast(self.ys),
+            queries=None if self.queries is None else cast(self.queries),
+            scored=None if self.scored is None else cast(self.scored),
+            truth={name: cast(value) for name, value in self.truth.items()},
+        )
+
+    def select(self, which: slice | Tensor) -> "Prompt":
+        """Keep some of the prompts: a slice, indices, or a mask over the batch."""
+        return replace(
+            self,
+            xs=self.xs[which],
+            ys=self.ys[which],
+            queries=None if self.queries is None else self.queries[which],
+            scored=None if self.scored is None else self.scored[which],
+            truth={name: value[which] for name, value in self.truth.items()},
+        )
+
+    def ask(self, queries: Tensor | None) -> "Prompt":
+        """The same examples with other queries (B, n, q, d); the truth about the old ones goes."""
+        truth = {name: value for name, value in self.truth.items() if name != "query_ys"}
+        return replace(self, queries=queries, truth=truth)
+
+    def require_finite(self) -> None:
+        """Refuse NaN and infinity."""
+        for name, value in (("xs", self.xs), ("ys", self.ys), ("queries", self.queries)):
+            if value is not None and not bool(torch.isfinite(value).all()):
+                bad = int((~torch.isfinite(value)).sum())
+                raise PromptError(
+                    f"{name} holds {bad} values that are not finite: drop or impute them first."
+                )
+
+
+def expand_prefixes(prompt: Prompt, *, rows: int = 4096) -> Iterator[tuple[int, slice, Prompt]]:
+    """Turn each prefix, and each query, into a prompt of its own, whose last point is the question.
+
+    This is how a learner that is not causal (full attention, or any function of a whole data set)
+    answers a prompt: at n times the cost, and without a way to peek, since the last y is zero.
+    Yields (i, s, part) with at most `rows` prompts of i + 1 points each; part's prompts are the
+    slice s of the B * q questions asked at point i, in the order of the (B, q) grid.
+    """
+    asked = prompt.asked  # (B, n, q, d)
+    batch, points, number, dims = asked.shape
+    for i in range(points):
+        questions = asked[:, i].reshape(batch * number, dims)  # (B q, d)
+        for start in range(0, batch * number, rows):
+            which = slice(start, min(start + rows, batch * number))
+            owner = torch.arange(which.start, which.stop, device=asked.device) // number
+            xs = torch.cat([prompt.xs[owner, :i], questions[which, None]], dim=1)  # (R, i + 1, d)
+            ys = prompt.ys[owner, : i + 1].clone()  # (R, i + 1, k)
+            ys[:, i] = 0
+            yield i, which, Prompt(xs=xs, ys=ys, layout=prompt.layout)
+
+
+def _check_examples(prompt: Prompt) -> None:
+    xs, ys = prompt.xs, prompt.ys
+    if xs.ndim != 3 or ys.ndim != 3:
+        raise PromptError(
+            f"xs and ys have shapes {tuple(xs.shape)} and {tuple(ys.shape)}, expected (B, n, d) "
+            "and (B, n, k): add the missing axes, or use Prompt.from_arrays."
+        )
+    if xs.shape[:2] != ys.shape[:2]:
+        raise PromptError(
+            f"xs has {tuple(xs.shape[:2])} prompts and points, ys has {tuple(ys.shape[:2])}: "
+            "every x needs its y."
+        )
+    if 0 in xs.shape or 0 in ys.shape:
+        raise PromptError(
+            f"xs {tuple(xs.shape)} or ys {tuple(ys.shape)} has an empty axis: "
+            "a prompt has at least one prompt, point, dimension and output."
+        )
+    if xs.dtype not in _DTYPES or ys.dtype != xs.dtype:
+        raise PromptError(
+            f"xs is {xs.dtype} and ys is {ys.dtype}, expected one floating type for both: "
+            "cast them, for example with .double()."
+        )
+    if ys.device != xs.device:
+        raise PromptError(f"xs is on {xs.device} and ys on {ys.device}: move them to one device.")
+    if prompt.layout not in ("pairs", "stream"):
+        raise PromptError(f"layout is {prompt.layout!r}, expected 'pairs' or 'stream'.")
+    if prompt.layout == "stream" and xs.shape != ys.shape:
+        raise PromptError(
+            f"a stream's y_i is its next x, but xs has {xs.shape[2]} dimensions and ys "
+            f"{ys.shape[2]}: use the layout 'pairs'."
+        )
+
+
+def _check_queries(prompt: Prompt) -> None:
+    queries, xs = prompt.queries, prompt.xs
+    if queries is None:
+        return
+    batch, points, dims = xs.shape
+    fits = queries.ndim == 4 and queries.shape[:2] == (batch, points) and queries.shape[3] == dims
+    if not fits or queries.shape[2] == 0:
+        raise PromptError(
+            f"queries have shape {tuple(queries.shape)}, expected ({batch}, {points}, q, {dims}) "
+            "with q >= 1: queries[:, i] are asked after i examples."
+        )
+    if queries.dtype != xs.dtype or queries.device != xs.device:
+        raise PromptError(
+            f"queries are {queries.dtype} on {queries.device}, xs are {xs.dtype} on {xs.device}: "
+            "they must agree."
+        )
+
+
+def _check_scored(prompt: Prompt) -> None:
+    scored = prompt.scored
+    if scored is None:
+        return
+    expected = (prompt.batch, prompt.points)
+    if tuple(scored.shape) != expected or scored.dtype != torch.bool:
+        raise PromptError(
+            f"scored is {scored.dtype} of shape {tuple(scored.shape)}, expected torch.bool of "
+            f"shape {expected}."
+        )

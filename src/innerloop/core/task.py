@@ -1,0 +1,57 @@
+"""A distribution over prompts."""
+
+from abc import abstractmethod
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from innerloop.core.config import Config
+from innerloop.core.errors import ConfigurationError
+from innerloop.core.prompt import Prompt
+
+
+class Task(Config):
+    """A family of random problems; its fields are its configuration, given by keyword.
+
+    A subclass writes `draw` and `scale`. Callers use `sample`.
+    """
+
+    dims: int = Field(ge=1, description="dimensions of an input")
+    dtype: Literal["float32", "float64"] = Field("float32", description="type of the numbers drawn")
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The type of the numbers drawn, as torch names it."""
+        return torch.float32 if self.dtype == "float32" else torch.float64
+
+    def sample(self, batch: int, points: int, *, generator: torch.Generator) -> Prompt:
+        """Draw `batch` prompts of `points` points, on the generator's device.
+
+        The same task, sizes and generator state give the same prompts.
+        """
+        for name, value in (("batch", batch), ("points", points)):
+            if value < 1:
+                raise ConfigurationError(f"{name} is {value}, expected at least 1.")
+        prompt = self.draw(batch, points, generator)
+        prompt.require_finite()
+        return prompt
+
+    @abstractmethod
+    def draw(self, batch: int, points: int, generator: torch.Generator) -> Prompt:
+        """Draw the prompts; every random number comes from the generator."""
+
+    @abstractmethod
+    def scale(self) -> Tensor:
+        """E[y^2], averaged over the outputs: what every error curve is divided by.
+
+        Either one number () or, where it varies, one a position (p,); positions beyond the last
+        take the last. A shifted task keeps the scale of the task that it shifts.
+        """
+
+    def scale_at(self, points: int) -> Tensor:
+        """The scale of each of the first `points` positions: (points,) in float64."""
+        scale = self.scale().to(torch.float64).reshape(-1)  # (p,)
+        index = torch.arange(points).clamp(max=len(scale) - 1)  # (points,)
+        return scale[index]

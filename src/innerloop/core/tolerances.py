@@ -1,0 +1,21 @@
+"""How far two computations of the same thing may lie apart, by kind.
+
+Differences are divided by max(1, the size of what is compared). A looser number, anywhere in the
+project, needs a reason beside it.
+"""
+
+from typing import Final
+
+import torch
+
+EXACT_CIRCUIT: Final = 1e-10
+"""A circuit with an exact construction against its algorithm, float64."""
+REFERENCE: Final = 1e-8
+"""A classical learner against an independent implementation, float64."""
+GOLDEN: Final = 1e-6
+"""A trained model against its stored predictions."""
+PUBLIC_CODE: Final = 1e-4
+"""Against the answers of the papers' public code, which computes in float32."""
+
+CONTRACT: Final = {torch.float64: 1e-8, torch.float32: 1e-4}
+"""Two ways of asking one learner the same thing, by the type of the prompt."""
