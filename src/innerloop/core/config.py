@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from innerloop.core.errors import unknown
 
-STRICT = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+STRICT = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 """For pydantic dataclasses: learners are built with positional arguments, which models refuse."""
 
 

@@ -32,7 +32,7 @@ class Setting:
 
 
 def named_prompts(setting: Setting) -> dict[str, Prompt]:
-    """The prompts of the contract: prefixes from 0 on, below, at and above d, and degenerate ones."""
+    """The prompts of the contract: prefixes below, at and above d, and degenerate ones."""
     generator = setting.generator()
     batch, points, dims = setting.batch, setting.points, setting.dims
     plain = _well_conditioned(setting, generator)  # (B, n, d)
