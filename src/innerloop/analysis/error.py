@@ -1,0 +1,163 @@
+"""How well learners predict: normalised squared error by prefix and by step."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from innerloop.analysis.bootstrap import bootstrap
+from innerloop.core.errors import ConfigurationError, PromptError
+from innerloop.core.iterate import predict, trajectory
+from innerloop.core.learner import Learner
+from innerloop.core.prompt import Prompt
+from innerloop.core.task import Task
+
+Progress = Callable[[str, int, int], None]
+"""Called with a learner's name, the prompts that are done, and the prompts in all."""
+
+SLICE = 128
+"""Prompts evaluated at a time: often enough to move a progress bar."""
+
+
+def error_curve(
+    learners: Learner[Any] | Sequence[Learner[Any]],
+    task: Task,
+    *,
+    points: int,
+    by: Literal["prefix", "step"] = "prefix",
+    prefix: int | None = None,
+    steps: int | None = None,
+    prompts: int = 1280,
+    seed: int = 0,
+    confidence: float = 0.9,
+    draws: int = 1000,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Mean squared error over the task's scale E[y^2], of one or several learners on one task.
+
+    By prefix: after the last step, at every number of examples. By step: at one prefix (the last
+    scored one by default), after every step from 0 on; one-shot learners have step 0 only. All
+    learners see the same prompts, and the bootstrap draws the same prompts for all of them.
+
+    Returns a table with one row a learner and prefix or step: learner, prefix, step, mean, median,
+    low, high (the interval of the mean), prompts. Positions that the task does not score are left
+    out.
+    """
+    several = [learners] if isinstance(learners, Learner) else list(learners)
+    _check_arguments(several, prompts, confidence, draws)
+    prompt = task.sample(prompts, points, generator=torch.Generator().manual_seed(seed))
+    scale = task.scale_at(points)  # (n,)
+    chosen = _prefix(prompt, prefix) if by == "step" else None
+    tables = []
+    for label, learner in zip(_labels(several), several, strict=True):
+        errors = _errors(learner, prompt, label, chosen, steps, progress) / (
+            scale if chosen is None else scale[chosen]
+        )  # (P, n), or (P, K + 1) by step
+        counted = _counted(prompt, chosen, errors.shape[1])  # (P, n or K + 1)
+        generator = torch.Generator().manual_seed(seed)
+        found = bootstrap(
+            errors, counted=counted, confidence=confidence, draws=draws, generator=generator
+        )
+        index = torch.arange(errors.shape[1])
+        taken = learner.steps if steps is None else steps
+        table = pd.DataFrame(
+            {
+                "learner": label,
+                "prefix": index if chosen is None else torch.full_like(index, chosen),
+                "step": torch.full_like(index, taken) if chosen is None else index,
+                "mean": found.mean,
+                "median": found.median,
+                "low": found.low,
+                "high": found.high,
+                "prompts": counted.sum(dim=0),
+            }
+        )
+        tables.append(table[table["prompts"] > 0])
+    return pd.concat(tables, ignore_index=True)
+
+
+def squared_errors(predictions: Tensor, prompt: Prompt) -> Tensor:
+    """Squared error of predictions (.., B, n[, q], k), averaged over queries and outputs.
+
+    With queries the right answers are the truth's "query_ys". Returns (.., B, n) in float64.
+    """
+    if prompt.queries is None:
+        return (predictions.double() - prompt.ys.double()).square().mean(dim=-1)  # (.., B, n)
+    if "query_ys" not in prompt.truth:
+        raise PromptError(
+            "the prompt asks queries without knowing their answers: put them, (B, n, q, k), into "
+            "truth['query_ys']."
+        )
+    answers = prompt.truth["query_ys"].double()  # (B, n, q, k)
+    return (predictions.double() - answers).square().mean(dim=(-2, -1))  # (.., B, n)
+
+
+def _errors(
+    learner: Learner[Any],
+    prompt: Prompt,
+    label: str,
+    chosen: int | None,
+    steps: int | None,
+    progress: Progress | None,
+) -> Tensor:
+    """Errors of all prompts in slices: (P, n) after the last step, or (P, K + 1) at one prefix."""
+    parts: list[Tensor] = []
+    for start in range(0, prompt.batch, SLICE):
+        part = prompt.select(slice(start, start + SLICE))
+        with torch.no_grad():
+            if chosen is None:
+                parts.append(squared_errors(predict(learner, part, steps=steps), part))
+            else:
+                steady = trajectory(learner, part, steps=steps).predictions  # (K + 1, b, n[, q], k)
+                parts.append(squared_errors(steady, part)[:, :, chosen].T)  # (b, K + 1)
+        if progress is not None:
+            progress(label, min(start + SLICE, prompt.batch), prompt.batch)
+    return torch.cat(parts).cpu()
+
+
+def _counted(prompt: Prompt, chosen: int | None, columns: int) -> Tensor:
+    """Which entries of the errors count: (P, columns)."""
+    if prompt.scored is None:
+        return torch.ones(prompt.batch, columns, dtype=torch.bool)
+    scored = prompt.scored.cpu()  # (P, n)
+    return scored if chosen is None else scored[:, chosen : chosen + 1].expand(-1, columns)
+
+
+def _prefix(prompt: Prompt, prefix: int | None) -> int:
+    """The prefix at which steps are compared; the last that is scored unless the caller says."""
+    if prefix is None:
+        if prompt.scored is None:
+            return prompt.points - 1
+        scored = prompt.scored.any(dim=0).nonzero()  # (m, 1)
+        return int(scored[-1]) if len(scored) else prompt.points - 1
+    if not 0 <= prefix < prompt.points:
+        raise ConfigurationError(
+            f"prefix is {prefix}, expected 0 to {prompt.points - 1} for {prompt.points} points."
+        )
+    return prefix
+
+
+def _labels(learners: Sequence[Learner[Any]]) -> list[str]:
+    """Names, told apart by a number where two learners have the same."""
+    seen: dict[str, int] = {}
+    labels: list[str] = []
+    for learner in learners:
+        seen[learner.name] = seen.get(learner.name, 0) + 1
+        again = seen[learner.name] > 1
+        labels.append(f"{learner.name} #{seen[learner.name]}" if again else learner.name)
+    return labels
+
+
+def _check_arguments(
+    learners: Sequence[Learner[Any]], prompts: int, confidence: float, draws: int
+) -> None:
+    if not learners:
+        raise ConfigurationError("there is no learner to evaluate: name at least one.")
+    if not 0 < confidence < 1:
+        raise ConfigurationError(f"confidence is {confidence}, expected a number between 0 and 1.")
+    if draws < 1 or prompts < 1:
+        raise ConfigurationError(
+            f"draws is {draws} and prompts is {prompts}, expected at least 1 of each."
+        )

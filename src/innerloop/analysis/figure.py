@@ -1,0 +1,100 @@
+"""Figures of error tables: drawn from the table alone, so that a CSV is all one needs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from innerloop.core.errors import ConfigurationError
+from innerloop.core.files import write_atomically
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#8C6D31")
+"""Okabe and Ito's palette, ordered so that neighbours differ for every reader, and a brown."""
+STYLES = ("-", "--", "-.", ":")
+"""After the colours have gone round once, the lines change."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+FLOOR = 1e-12
+"""Errors below this are rounding: a logarithmic axis ends here."""
+
+
+def draw_error_curve(
+    table: pd.DataFrame, *, title: str = "", scale: Literal["linear", "log"] = "linear"
+) -> Figure:
+    """One line a learner with its interval as a band; by prefix or by step, as the table is.
+
+    On a linear axis, errors above twice that of predicting zero leave the picture, which keeps the
+    rest legible.
+    """
+    if table.empty:
+        raise ConfigurationError("the table has no rows: there is nothing to draw.")
+    by: Literal["prefix", "step"] = "step" if table["prefix"].nunique() == 1 else "prefix"
+    # A Figure of its own, not pyplot's: nothing to close, and safe beside a user's own figures.
+    figure = Figure(figsize=(8.0, 4.5), layout="constrained", dpi=150)
+    axes = figure.add_subplot()
+    learners = list(dict.fromkeys(table["learner"]))
+    longest = int(table[by].max())
+    for index, learner in enumerate(learners):
+        _draw_line(axes, table[table["learner"] == learner], by, index, longest)
+    _decorate(axes, table, by, scale, title)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", frameon=False)
+    return figure
+
+
+def save_figure_and_table(figure: Figure, table: pd.DataFrame, path: Path) -> tuple[Path, Path]:
+    """Write the figure to path.png and the numbers beside it to path.csv."""
+    image, numbers = path.with_name(f"{path.name}.png"), path.with_name(f"{path.name}.csv")
+    write_atomically(image, lambda file: figure.savefig(file))
+    write_atomically(numbers, lambda file: table.to_csv(file, index=False))
+    return image, numbers
+
+
+def _draw_line(axes: Axes, rows: pd.DataFrame, by: str, index: int, longest: int) -> None:
+    colour = COLOURS[index % len(COLOURS)]
+    style = STYLES[index // len(COLOURS) % len(STYLES)]
+    label = str(rows["learner"].iloc[0])
+    x, mean, low, high = (rows[name].to_numpy(float) for name in (by, "mean", "low", "high"))
+    if by == "step" and len(x) == 1 and longest > 0:
+        # A one-shot learner has no steps: its error is a level to compare with.
+        x, mean, low, high = (
+            np.array([0.0, longest]), mean.repeat(2), low.repeat(2), high.repeat(2),
+        )  # fmt: skip
+        style = "--"
+    marker = MARKERS[index % len(MARKERS)]
+    axes.plot(
+        x, mean, color=colour, linestyle=style, label=label, linewidth=1.6,
+        marker=marker, markersize=4, markevery=max(1, len(x) // 10),
+    )  # fmt: skip
+    axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+
+
+def _decorate(axes: Axes, table: pd.DataFrame, by: str, scale: str, title: str) -> None:
+    axes.set_xlabel("examples seen" if by == "prefix" else "steps taken")
+    axes.set_ylabel("squared error / E[y²]")
+    if by == "step":
+        title = f"{title}\nafter {int(table['prefix'].iloc[0])} examples".strip()
+    axes.set_title(title, fontsize=10)
+    axes.grid(alpha=0.3, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+    finite = table["mean"][np.isfinite(table["mean"])]
+    if scale == "log":
+        axes.set_yscale("log")
+        positive = finite[finite > 0]
+        bottom = max(FLOOR, float(positive.min()) / 2) if len(positive) else FLOOR
+        axes.set_ylim(bottom=bottom)
+    else:
+        top = min(2.0, 1.1 * float(finite.max())) if len(finite) else 2.0
+        axes.set_ylim(0, max(top, 1e-3))
+        axes.axhline(1.0, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
+    axes.xaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
+    axes.margins(x=0.01)
+
+
+def readable_title(parts: Sequence[str]) -> str:
+    """Join what is known of a figure into one line of a title."""
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,75 @@
+"""Text of the command line into tasks, learners and shifts: `ridge:penalty=0.1`, `dims=5`."""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from innerloop.core.errors import ConfigurationError, explain, unknown
+
+Thing = TypeVar("Thing")
+
+_SETTING = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*=")
+_NEXT_SETTING = re.compile(r",(?=[A-Za-z_][A-Za-z0-9_]*=)")
+
+
+def is_setting(word: str) -> bool:
+    """Whether a word is `key=value` rather than the name of something."""
+    return bool(_SETTING.match(word))
+
+
+def parse_settings(words: Sequence[str]) -> dict[str, str | list[str]]:
+    """`key=value` words into a mapping; a value with commas is a list."""
+    settings: dict[str, str | list[str]] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise ConfigurationError(f"{word!r} is not a setting: write key=value.")
+        if key in settings:
+            raise ConfigurationError(f"the key {key!r} is given twice: keep one of them.")
+        settings[key] = value.split(",") if "," in value else value
+    return settings
+
+
+def parse_spec(text: str) -> tuple[str, dict[str, str | list[str]]]:
+    """`name:key=value,key=value` into a name and its settings."""
+    name, colon, rest = text.partition(":")
+    if not name or (colon and not rest):
+        raise ConfigurationError(f"{text!r} is not a name: write name or name:key=value,key=value.")
+    return name, parse_settings(_NEXT_SETTING.split(rest)) if rest else {}
+
+
+def find(kind: str, name: str, table: Mapping[str, type[Thing]]) -> type[Thing]:
+    """The entry of a table by its name, or by its class's, however it is capitalised or hyphened."""
+    wanted = _bare(name)
+    for known, entry in table.items():
+        if wanted in (_bare(known), _bare(entry.__name__)):
+            return entry
+    raise ConfigurationError(unknown(kind, name, table))
+
+
+def build(kind: type[Thing], settings: Mapping[str, Any]) -> Thing:
+    """Make one of a class from settings as text; a mistake is one sentence."""
+    try:
+        return kind(**settings)
+    except ValidationError as error:
+        raise ConfigurationError(explain(error, kind.__name__, keys_of(kind))) from error
+
+
+def keys_of(kind: type[Any]) -> dict[str, Any]:
+    """The settings of a class with their defaults; `...` where there is none."""
+    if issubclass(kind, BaseModel):
+        return {
+            name: ... if field.is_required() else field.default
+            for name, field in kind.model_fields.items()
+        }
+    return {
+        field.name: ... if field.default is dataclasses.MISSING else field.default
+        for field in dataclasses.fields(kind)
+    }
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -1,0 +1,39 @@
+"""Files appear whole or not at all."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from innerloop.core.errors import InnerloopError
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
+    """Let `write` fill a temporary file beside `path`, then put it in place in one move.
+
+    The temporary file keeps the suffix, since many writers choose their format by it. An
+    interrupted write leaves the old file as it was.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    except OSError as error:
+        raise InnerloopError(
+            f"cannot write {path}: {error.strerror}. Choose another place."
+        ) from error
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        # mkstemp makes private files; a result is as public as any other file of the user's.
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

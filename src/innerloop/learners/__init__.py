@@ -1,0 +1,1 @@
+"""Classical algorithms, batched over prompts and prefixes."""
