@@ -1,0 +1,66 @@
+"""Figures of error tables."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import innerloop as il
+from innerloop.analysis import draw_error_curve, error_curve, save_figure_and_table
+from innerloop.core.errors import ConfigurationError
+from innerloop.learners import OLS, Averaging, GradientDescent
+
+TASK = il.tasks.LinearRegression(dims=3)
+
+
+@pytest.fixture
+def table() -> pd.DataFrame:
+    return error_curve([OLS(), Averaging()], TASK, points=7, prompts=40)
+
+
+def test_lines_are_the_table(table: pd.DataFrame) -> None:
+    axes = draw_error_curve(table, title="three dimensions").axes[0]
+    drawn = {str(line.get_label()): line for line in axes.get_lines()}
+    for learner in ("OLS", "Averaging"):
+        expected = table.loc[table["learner"] == learner, "mean"].to_numpy()
+        assert np.array_equal(np.asarray(drawn[learner].get_ydata()), expected)
+    assert axes.get_xlabel() == "examples seen"
+    assert axes.get_title() == "three dimensions"
+    assert len(axes.collections) == 2
+
+
+def test_one_shot_learners_are_a_level_by_step() -> None:
+    learners = [GradientDescent(5), OLS()]
+    table = error_curve(learners, TASK, points=7, by="step", prompts=40)
+    axes = draw_error_curve(table, scale="log").axes[0]
+    level = next(line for line in axes.get_lines() if line.get_label() == "OLS")
+    assert list(np.asarray(level.get_xdata())) == [0, 5]
+    assert axes.get_xlabel() == "steps taken"
+    assert axes.get_yscale() == "log"
+    assert "after 6 examples" in axes.get_title()
+
+
+def test_infinite_errors_do_not_spoil_the_axis(table: pd.DataFrame) -> None:
+    table.loc[2, ["mean", "high"]] = np.inf
+    low, high = draw_error_curve(table).axes[0].get_ylim()
+    assert low == 0
+    assert np.isfinite(high)
+
+
+def test_figure_and_numbers_are_written_side_by_side(tmp_path: Path, table: pd.DataFrame) -> None:
+    image, numbers = save_figure_and_table(
+        draw_error_curve(table), table, tmp_path / "deep" / "linear.v2"
+    )
+    assert (image.name, numbers.name) == ("linear.v2.png", "linear.v2.csv")
+    with Image.open(image) as picture:
+        assert min(picture.size) > 500
+        assert np.asarray(picture).std() > 5  # something was drawn
+    pd.testing.assert_frame_equal(pd.read_csv(numbers), table, check_dtype=False)
+    assert sorted(file.name for file in image.parent.iterdir()) == [numbers.name, image.name]
+
+
+def test_an_empty_table_is_refused(table: pd.DataFrame) -> None:
+    with pytest.raises(ConfigurationError, match="nothing to draw"):
+        draw_error_curve(table[:0])

@@ -1,0 +1,151 @@
+"""The command line as a user meets it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from innerloop.cli.main import main
+from innerloop.learners import LEARNERS
+from innerloop.tasks import TASKS
+from innerloop.tasks.shifts import SHIFTS
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    captured = capsys.readouterr()
+    code = ended.value.code
+    return code if isinstance(code, int) else 0, captured.out, captured.err
+
+
+def test_help_shows_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    for verb in ("tasks", "learners", "evaluate", "demo"):
+        assert verb in out
+
+
+def test_evaluate_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "evaluate", "--help")
+    assert code == 0
+    assert "ridge:penalty=0.1" in out
+    assert "--shift" in out
+
+
+@pytest.mark.parametrize(
+    ("verb", "names"), [("tasks", [*TASKS, *SHIFTS]), ("learners", list(LEARNERS))]
+)
+def test_listings_have_a_line_for_each(
+    capsys: pytest.CaptureFixture[str], verb: str, names: list[str]
+) -> None:
+    code, out, _ = run(capsys, verb)
+    assert code == 0
+    for name in names:
+        assert name in out
+
+
+def test_evaluate_writes_figure_numbers_and_table(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, out, _ = run(
+        capsys, "evaluate", "ols", "ridge:penalty=0.1", "--task", "linear", "dims=3", "noise=0.5",
+        "--points", "8", "--prompts", "50", "-o", str(tmp_path), "--json", str(tmp_path / "t.json"),
+    )  # fmt: skip
+    assert code == 0
+    table = pd.read_csv(tmp_path / "linear-prefix.csv")
+    assert set(table["learner"]) == {"OLS", "Ridge(penalty=0.1)"}
+    assert len(table) == 16
+    assert (tmp_path / "linear-prefix.png").stat().st_size > 10_000
+    assert len(json.loads((tmp_path / "t.json").read_text())) == 16
+    assert "Ridge(penalty=0.1)" in out
+    assert "interval" in out
+
+
+def test_evaluate_by_step_and_by_shift(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, *_ = run(
+        capsys, "evaluate", "newton:steps=4", "ols", "dims=3", "--by", "step", "--log",
+        "--prompts", "20", "-o", str(tmp_path),
+        "--shift", "scaled-inputs:factor=3", "--shift", "half-subspace",
+    )  # fmt: skip
+    assert code == 0
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "linear-scaled-inputs-factor-3-step.csv",
+        "linear-scaled-inputs-factor-3-step.png",
+        "linear-half-subspace-step.csv",
+        "linear-half-subspace-step.png",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["evaluate", "olz"], "did you mean 'ols'?"),
+        (["evaluate", "ols", "--task", "linera"], "did you mean 'linear'?"),
+        (["evaluate", "ols", "dimms=5"], "did you mean 'dims'?"),
+        (["evaluate", "ridge:penaltie=1"], "did you mean 'penalty'?"),
+        (["evaluate", "ols", "--shift", "scaled-input:factor=2"], "did you mean 'scaled-inputs'?"),
+        (["evaluate", "ols", "dims=many"], "'dims' of LinearRegression is 'many'"),
+        (["evaluate", "ols", "dims=-3"], "'dims' of LinearRegression is '-3'"),
+        (["evaluate", "ridge"], "Ridge needs a value for 'penalty'"),
+        (["evaluate", "ols", "--points", "0"], "points is 0"),
+        (["evaluate", "ols", "--prompts", "0"], "at least 1"),
+        (["evaluate", "ols", "--by", "step", "--prefix", "99"], "expected 0 to 40"),
+        (["evaluate", "dims=5"], "no learner was named"),
+        (["evaluate", "ols", "--task", "chain", "--shift", "half-subspace"], "stream"),
+        (["evaluate", "gradient-descent:steps=3,start=1,2", "dims=3"], "start"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_exit_code_two(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], sentence: str
+) -> None:
+    code, out, err = run(capsys, *words, "-o", str(tmp_path / "out"))
+    assert code == 2
+    assert err.startswith("error: ")
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert out == ""
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("words", [["evalute"], ["evaluate", "ols", "--taks", "linear"]])
+def test_bad_verbs_and_options_exit_with_two(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    code, _, err = run(capsys, *words)
+    assert code == 2
+    assert "Traceback" not in err
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    code, _, err = run(
+        capsys, "evaluate", "ols", "dims=2", "--prompts", "4", "-o", str(tmp_path / "file")
+    )
+    assert code == 2
+    assert "cannot write" in err
+
+
+def test_demo_draws_three_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = run(capsys, "demo", "-o", str(tmp_path), "--prompts", "16")
+    assert code == 0
+    assert {file.name for file in tmp_path.iterdir()} == {
+        f"{name}.{kind}" for name in ("linear", "sparse", "steps") for kind in ("png", "csv")
+    }
+    assert "Lasso" in out
+
+
+def test_as_a_module_in_a_process_of_its_own() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "innerloop", "evaluate", "olz"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "did you mean 'ols'?" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,90 @@
+"""Text of the command line into things."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from innerloop.cli.specs import build, find, is_setting, keys_of, parse_settings, parse_spec
+from innerloop.core.errors import ConfigurationError
+from innerloop.learners import LEARNERS, GradientDescent, Newton, Ridge
+from innerloop.tasks import TASKS, LinearRegression
+
+
+def test_names_settings_and_lists() -> None:
+    assert parse_spec("ols") == ("ols", {})
+    assert parse_spec("ridge:penalty=0.1") == ("ridge", {"penalty": "0.1"})
+    name, settings = parse_spec("gradient-descent:steps=3,start=1,2,average=true")
+    assert name == "gradient-descent"
+    assert settings == {"steps": "3", "start": ["1", "2"], "average": "true"}
+    learner = build(GradientDescent, settings)
+    assert (learner.steps, learner.start, learner.average) == (3, (1.0, 2.0), True)
+
+
+def test_words_are_told_apart() -> None:
+    assert is_setting("dims=5")
+    assert not is_setting("ridge:penalty=0.1")
+    assert not is_setting("ols")
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_a_spec_or_one_sentence(text: str) -> None:
+    try:
+        name, settings = parse_spec(text)
+    except ConfigurationError as error:
+        assert "\n" not in str(error)
+    else:
+        assert name
+        assert all(settings)
+
+
+@pytest.mark.parametrize("name", ["GradientDescent", "gradient_descent", "Gradient-Descent"])
+def test_class_names_are_names(name: str) -> None:
+    assert find("learner", name, LEARNERS) is GradientDescent
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("ridge:", "not a name"),
+        (":penalty=1", "not a name"),
+        ("ridge:penalty", "write key=value"),
+        ("ridge:penalty=1,penalty=2", "twice"),
+    ],
+)
+def test_bad_specs(text: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        parse_spec(text)
+
+
+def test_nearest_choices_are_offered() -> None:
+    with pytest.raises(ConfigurationError, match="did you mean 'ridge'"):
+        find("learner", "rigde", LEARNERS)
+    with pytest.raises(ConfigurationError, match="did you mean 'penalty'"):
+        build(Ridge, {"penalti": "1"})
+    with pytest.raises(ConfigurationError, match="did you mean 'dims'"):
+        build(LinearRegression, {"dimz": "5"})
+    with pytest.raises(ConfigurationError, match="choose from"):
+        find("task", "zzzzzz", TASKS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "sentence"),
+    [
+        (Ridge, {}, "Ridge needs a value for 'penalty'"),
+        (Ridge, {"penalty": "-1"}, "'penalty' of Ridge is '-1'"),
+        (Ridge, {"penalty": "much"}, "'penalty' of Ridge is 'much'"),
+        (Newton, {"steps": "2", "start": "papre"}, "'start' of Newton"),
+        (LinearRegression, {"dims": "0"}, "'dims' of LinearRegression is '0'"),
+    ],
+)
+def test_bad_values_are_one_sentence(
+    kind: type, settings: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=sentence) as caught:
+        build(kind, settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_and_defaults() -> None:
+    assert keys_of(Ridge) == {"penalty": ...}
+    assert keys_of(LinearRegression)["noise"] == 0

@@ -1,0 +1,94 @@
+"""Every learner of the library, in the configurations that the contract is run on.
+
+A learner that is not here fails `test_every_learner_has_a_case`.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from sklearn.linear_model import LinearRegression
+from sklearn.neighbors import KNeighborsRegressor
+
+from innerloop import learners as il
+from innerloop.core.learner import Learner, Traits
+
+LINEAR = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A learner, and what the contract must know of it."""
+
+    learner: Learner[Any]
+    tolerance: float | None = None
+    """Looser than the table's, with the reason beside the case."""
+    waived: dict[str, str] = field(default_factory=dict)
+    sizes: tuple[tuple[int, int], ...] = ((3, 8), (5, 12), (1, 4))
+    """(dims, points) to check at."""
+
+
+def mean_of_outputs(xs: torch.Tensor, ys: torch.Tensor) -> torch.Tensor:
+    """The mean of all outputs before the last point, (B, n, k): right for a whole prompt only."""
+    number = max(1, xs.shape[1] - 1)
+    return (ys[:, :-1].sum(dim=1, keepdim=True) / number).expand_as(ys)
+
+
+def running_mean(xs: torch.Tensor, ys: torch.Tensor) -> torch.Tensor:
+    """The mean of the outputs seen so far, (B, n, k)."""
+    before = ys.cumsum(dim=1) - ys  # (B, n, k)
+    number = torch.arange(ys.shape[1], dtype=ys.dtype).clamp(min=1)  # (n,)
+    return before / number[:, None]
+
+
+CASES: dict[str, Case] = {
+    "ols": Case(learner=il.OLS()),
+    "ridge": Case(learner=il.Ridge(0.1)),
+    "ridge without penalty": Case(learner=il.Ridge(0.0)),
+    "bayes": Case(learner=il.Bayes(0.5, 2.0)),
+    "bayes without noise": Case(learner=il.Bayes(0.0)),
+    "averaging": Case(learner=il.Averaging()),
+    "gradient descent": Case(learner=il.GradientDescent(4)),
+    "gradient descent, constant step": Case(learner=il.GradientDescent(4, 0.01)),
+    "gradient descent on the average": Case(learner=il.GradientDescent(3, 0.1, average=True)),
+    "online gradient descent": Case(learner=il.OnlineGradientDescent(), sizes=((3, 8), (5, 12))),
+    "online gradient descent, constant step": Case(
+        learner=il.OnlineGradientDescent(0.05, 0.1), sizes=((3, 8), (5, 12))
+    ),
+    "newton": Case(learner=il.Newton(5)),
+    "newton from the papers' start": Case(learner=il.Newton(5, "paper")),
+    "newton from a number": Case(learner=il.Newton(4, 1e-4)),
+    "conjugate gradient": Case(learner=il.ConjugateGradient(3)),
+    "sherman morrison": Case(learner=il.ShermanMorrison(0.1)),
+    # In one dimension a sign is all that a rotation can change: the Lasso is equivariant there.
+    "lasso": Case(learner=il.Lasso(0.1), sizes=((3, 8), (5, 12))),
+    "lasso, small penalty": Case(learner=il.Lasso(0.001), sizes=((3, 8), (5, 12))),
+    "nearest neighbours": Case(learner=il.NearestNeighbors(3)),
+    "nearest neighbours by distance": Case(learner=il.NearestNeighbors(2, "distance")),
+    "greedy tree": Case(learner=il.GreedyTree(), sizes=((3, 8), (5, 12))),
+    "greedy tree on signs": Case(learner=il.GreedyTree(signs=True), sizes=((3, 8), (5, 12))),
+    "greedy tree without limit": Case(learner=il.GreedyTree(None), sizes=((3, 8), (5, 12))),
+    # XGBoost computes in float32, whatever it is given.
+    "boosting": Case(learner=il.Boosting(rounds=5), tolerance=1e-5, sizes=((3, 8),)),
+    "boosting on signs": Case(
+        learner=il.Boosting(rounds=5, signs=True), tolerance=1e-5, sizes=((3, 8),)
+    ),
+    "network by Adam": Case(learner=il.NetworkByAdam(hidden=8, steps=3), sizes=((3, 8), (5, 12))),
+    "function": Case(learner=il.FromFunction(running_mean, traits=LINEAR)),
+    "function of a whole prompt": Case(
+        learner=il.FromFunction(
+            mean_of_outputs,
+            traits=Traits(
+                causal=False, order_invariant=True, rotation_equivariant=True, linear_in_y=True
+            ),
+        )
+    ),
+    "scikit-learn's least squares": Case(
+        learner=il.FromEstimator(LinearRegression(fit_intercept=False), traits=LINEAR)
+    ),
+    "scikit-learn's neighbours": Case(
+        learner=il.FromEstimator(
+            KNeighborsRegressor(2), minimum_examples=2, traits=LINEAR
+        )
+    ),
+}
