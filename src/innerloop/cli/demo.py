@@ -18,7 +18,8 @@ from innerloop.learners.neighbors import NearestNeighbors
 from innerloop.learners.newton import Newton
 from innerloop.learners.ols import OLS
 from innerloop.learners.ridge import Ridge
-from innerloop.tasks.linear import LinearRegression, SparseLinearRegression
+from innerloop.tasks.linear import LinearRegression
+from innerloop.tasks.sparse import SparseLinearRegression
 
 POINTS = 41
 

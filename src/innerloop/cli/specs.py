@@ -1,6 +1,5 @@
 """Text of the command line into tasks, learners and shifts: `ridge:penalty=0.1`, `dims=5`."""
 
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -59,15 +58,11 @@ def build(kind: type[Thing], settings: Mapping[str, Any]) -> Thing:
 
 
 def keys_of(kind: type[Any]) -> dict[str, Any]:
-    """The settings of a class with their defaults; `...` where there is none."""
-    if issubclass(kind, BaseModel):
-        return {
-            name: ... if field.is_required() else field.default
-            for name, field in kind.model_fields.items()
-        }
+    """The settings of a class, as a user writes them, with their defaults; `...` without one."""
+    fields = kind.model_fields if issubclass(kind, BaseModel) else kind.__pydantic_fields__
     return {
-        field.name: ... if field.default is dataclasses.MISSING else field.default
-        for field in dataclasses.fields(kind)
+        field.alias or name: ... if field.is_required() else field.default
+        for name, field in fields.items()
     }
 
 
