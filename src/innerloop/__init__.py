@@ -1,6 +1,6 @@
 """innerloop: a laboratory for the learning algorithms inside transformers."""
 
-from innerloop import core
+from innerloop import analysis, core, learners, tasks
 from innerloop.core import (
     Learner,
     Prompt,
@@ -16,10 +16,13 @@ __all__ = [
     "Learner",
     "Prompt",
     "Task",
+    "analysis",
     "check_learner",
     "core",
     "iterate",
+    "learners",
     "predict",
     "run_to_fixed_point",
+    "tasks",
     "trajectory",
 ]

@@ -15,9 +15,8 @@ from torch import Tensor
 from innerloop.core.errors import ConfigurationError, ContractViolation, NotSupportedError, unknown
 from innerloop.core.iterate import iterate, predict, trajectory
 from innerloop.core.learner import Learner
-from innerloop.core.named_prompts import Setting, named_prompts
+from innerloop.core.named_prompts import Setting, WatchedTruth, named_prompts
 from innerloop.core.prompt import Layout, Prompt
-from innerloop.core.state import clone_state
 from innerloop.core.tolerances import CONTRACT
 
 AnyLearner = Learner[Any]
@@ -27,12 +26,16 @@ def check_shape_and_dtype(learner: AnyLearner, setting: Setting) -> None:
     """Predictions have the prompt's shape, dtype and device, in float32 and in float64."""
     for dtype in (torch.float32, torch.float64):
         prompt = named_prompts(setting)["plain"].to(dtype=dtype)
-        for asked in (prompt, prompt.ask(_queries(prompt, setting))):
-            answer = predict(learner, asked)
-            if tuple(answer.shape) != asked.prediction_shape:
+        asked = prompt.ask(_queries(prompt, setting))
+        # A learner that is not causal never meets queries itself: prefixes are expanded first.
+        straight = (prompt, asked) if learner.traits.causal else (prompt,)
+        answers = [(_raw(learner, question), question) for question in straight]
+        answers += [(predict(learner, question), question) for question in (prompt, asked)]
+        for answer, question in answers:
+            if tuple(answer.shape) != question.prediction_shape:
                 raise ContractViolation(
                     f"{learner.name} answers with shape {tuple(answer.shape)}, expected "
-                    f"{asked.prediction_shape}."
+                    f"{question.prediction_shape}."
                 )
             if answer.dtype != dtype or answer.device != prompt.xs.device:
                 raise ContractViolation(
@@ -50,12 +53,13 @@ def check_finite(learner: AnyLearner, setting: Setting) -> None:
 
 
 def check_no_peeking(learner: AnyLearner, setting: Setting) -> None:
-    """The prediction at i does not move when y_i, and all that comes after, is changed."""
+    """The prediction at i, after any step, does not move when y_i and all after it is changed."""
     prompt = named_prompts(setting)["plain"]
-    answer = predict(learner, prompt)  # (B, n, k)
+    answer = trajectory(learner, prompt).predictions  # (K + 1, B, n, k)
     for i in range(prompt.points):
-        moved = predict(learner, _changed_from(prompt, i, setting))  # (B, n, k)
-        _same(moved[:, : i + 1], answer[:, : i + 1], setting, learner, f"peeks beyond point {i}")
+        moved = trajectory(learner, _changed_from(prompt, i, setting)).predictions
+        seen = slice(0, i + 1)
+        _same(moved[:, :, seen], answer[:, :, seen], setting, learner, f"peeks beyond point {i}")
 
 
 def check_batch_independence(learner: AnyLearner, setting: Setting) -> None:
@@ -73,23 +77,27 @@ def check_batch_independence(learner: AnyLearner, setting: Setting) -> None:
 
 def check_inputs_unmodified(learner: AnyLearner, setting: Setting) -> None:
     """The prompt's tensors are the same, bit for bit, after the learner has run."""
-    prompt = named_prompts(setting)["plain"]
-    prompt = prompt.ask(_queries(prompt, setting))
-    before = {name: getattr(prompt, name).clone() for name in ("xs", "ys", "queries")}
-    predict(learner, prompt)
-    for name, value in before.items():
-        if not torch.equal(getattr(prompt, name), value):
-            raise ContractViolation(f"{learner.name} changes the prompt's {name}.")
+    plain = named_prompts(setting)["plain"]
+    for prompt in (plain, plain.ask(_queries(plain, setting))):
+        tensors = {"xs": prompt.xs, "ys": prompt.ys, "queries": prompt.asked}
+        before = {name: value.clone() for name, value in tensors.items()}
+        predict(learner, prompt)
+        for name, value in before.items():
+            if not torch.equal(tensors[name], value):
+                raise ContractViolation(f"{learner.name} changes the prompt's {name}.")
 
 
 def check_truth_unread(learner: AnyLearner, setting: Setting) -> None:
-    """The predictions do not depend on `prompt.truth`, true, false or absent."""
+    """No key of `prompt.truth` is looked up, and it makes no difference, true, false or absent."""
     prompt = named_prompts(setting)["plain"]
     true_w = setting.normal(setting.generator(), prompt.batch, prompt.dims, prompt.outputs)
+    watched = WatchedTruth({"w": true_w})
     answers = [
         predict(learner, replace(prompt, truth=truth))
-        for truth in ({}, {"w": true_w}, {"w": -3 * true_w})
+        for truth in (watched, {}, {"w": -3 * true_w})
     ]
+    if watched.looked_up:
+        raise ContractViolation(f"{learner.name} reads the truth: {watched.looked_up[0]!r}.")
     for answer in answers[1:]:
         _same(answer, answers[0], setting, learner, "reads the truth")
 
@@ -109,16 +117,16 @@ def check_resumable(learner: AnyLearner, setting: Setting) -> None:
     prompt = _first_question(named_prompts(setting)["plain"], learner)
     total = learner.steps + 2
     straight: list[Tensor] = []
-    half: Any = None
-    copy: Any = None
-    for t, state in enumerate(iterate(learner, prompt, steps=total)):
+    states: list[Any] = []
+    for state in iterate(learner, prompt, steps=total):
         straight.append(learner.read(prompt, state).clone())
-        if t == total // 2:
-            half, copy = state, clone_state(state)
-    _same(
-        learner.read(prompt, half), learner.read(prompt, copy), setting, learner,
-        "changes a state that it has given out",
-    )  # fmt: skip
+        states.append(state)
+    for state, answer in zip(states, straight, strict=True):
+        _same(
+            learner.read(prompt, state), answer, setting, learner,
+            "changes a state that it has given out",
+        )  # fmt: skip
+    half = states[total // 2]
     for k in range(total // 2, total):
         half = learner.step(prompt, half, k)
         _same(
@@ -141,34 +149,43 @@ def check_queries(learner: AnyLearner, setting: Setting) -> None:
 
 
 def check_weights(learner: AnyLearner, setting: Setting) -> None:
-    """Where a learner gives weights, its predictions are x . w, also at queries."""
+    """Where a learner gives weights, its predictions are x . w, of any state, also at queries."""
     prompt = named_prompts(setting)["plain"]
     prompt = prompt.ask(_queries(prompt, setting))
+    states = list(iterate(learner, prompt))
     try:
-        weights = learner.weights(prompt)  # (B, n, d, k)
+        given = [learner.weights(prompt, state) for state in (*states, None)]  # (B, n, d, k) each
     except NotSupportedError:
         return
-    assert prompt.queries is not None
-    answer = prompt.queries.double() @ weights.double()  # (B, n, q, k)
-    _same(predict(learner, prompt).double(), answer, setting, learner, "contradicts its weights")
+    for weights, state in zip(given, (*states, states[-1]), strict=True):
+        if weights.dtype != torch.float64:
+            raise ContractViolation(f"{learner.name} gives weights in {weights.dtype}.")
+        answer = prompt.asked.double() @ weights  # (B, n, q, k)
+        read = learner.read(prompt, state).double()  # (B, n, q, k)
+        _same(read, answer, setting, learner, "contradicts its weights")
 
 
 def check_moving(learner: AnyLearner, setting: Setting) -> None:
-    """Putting the moving part back where it was changes nothing, before or after a step."""
+    """A state moved by hand to where another stands is that other state, for `read` and `step`."""
     prompt = _first_question(named_prompts(setting)["plain"], learner)
-    *_, state = iterate(learner, prompt, steps=1)
+    _, one, two = iterate(learner, prompt, steps=2)
     try:
-        moving = learner.moving(state)  # (B, ...)
-        again = learner.with_moving(state, moving.clone())
+        before, moving = learner.moving(one).clone(), learner.moving(two).clone()  # (B, ...) each
     except NotSupportedError:
         return
     if moving.shape[0] != prompt.batch:
         raise ContractViolation(f"{learner.name} has a moving part that is not batch first.")
-    one, other = learner.step(prompt, state, 1), learner.step(prompt, again, 1)
-    _same(
-        learner.read(prompt, other), learner.read(prompt, one), setting, learner,
-        "steps differently when its moving part is put back",
-    )  # fmt: skip
+    try:
+        moved = learner.with_moving(one, moving)
+    except NotSupportedError:
+        return
+    _same(learner.moving(one), before, setting, learner, "changes a state by moving it")
+    further = learner.step(prompt, moved, 2), learner.step(prompt, two, 2)
+    for this, that in ((moved, two), further):
+        _same(
+            learner.read(prompt, this), learner.read(prompt, that), setting, learner,
+            "is not where it was moved to",
+        )  # fmt: skip
 
 
 def check_causal(learner: AnyLearner, setting: Setting) -> None:
@@ -182,12 +199,12 @@ def check_causal(learner: AnyLearner, setting: Setting) -> None:
 
 
 def check_order(learner: AnyLearner, setting: Setting) -> None:
-    """Shuffled examples: the prediction at the last point stays, or moves if not promised."""
+    """Examples in reverse: the prediction at the last point stays, or moves if not promised."""
     if setting.layout == "stream":
         return  # The order of a stream is what it says.
     prompt = named_prompts(setting)["plain"]
-    shuffled = torch.randperm(prompt.points - 1, generator=setting.generator())
-    order = torch.cat([shuffled, torch.tensor([prompt.points - 1])])
+    order = torch.arange(prompt.points)  # (n,)
+    order[:-1] = order[:-1].flip(0)
     other = replace(prompt, xs=prompt.xs[:, order], ys=prompt.ys[:, order])
     distance = _distance(predict(learner, other)[:, -1], predict(learner, prompt)[:, -1])
     _trait(learner, setting, "order_invariant", learner.traits.order_invariant, distance)
@@ -202,8 +219,9 @@ def check_rotation(learner: AnyLearner, setting: Setting) -> None:
     rotation = torch.linalg.qr(square).Q.to(prompt.xs.dtype)  # (d, d)
     other = replace(prompt, xs=prompt.xs @ rotation, truth={})
     distance = _distance(predict(learner, other), predict(learner, prompt))
-    traits = learner.traits
-    _trait(learner, setting, "rotation_equivariant", traits.rotation_equivariant, distance)
+    promised = learner.traits.rotation_equivariant
+    if promised or setting.dims > 1:  # a line has no rotations to be refuted by
+        _trait(learner, setting, "rotation_equivariant", promised, distance)
 
 
 def check_linearity(learner: AnyLearner, setting: Setting) -> None:
@@ -239,6 +257,7 @@ CHECKS: dict[str, Callable[[AnyLearner, Setting], None]] = {
 """Every check of the contract, by name."""
 
 
+@torch.no_grad()
 def check_learner(
     learner: AnyLearner,
     *,
@@ -257,11 +276,17 @@ def check_learner(
     name of a check that cannot hold to the reason; a waiver that is not needed is a breach, too.
     """
     waivers = dict(waived or {})
-    for name in waivers:
+    for name, reason in waivers.items():
         if name not in CHECKS:
             raise ConfigurationError(unknown("check", name, CHECKS))
+        if not reason.strip():
+            raise ConfigurationError(f"the waiver of {name!r} has no reason: give one.")
     if points < dims + 3:
         raise ConfigurationError(f"points is {points}, expected at least dims + 3 = {dims + 3}.")
+    if not outputs:
+        raise ConfigurationError("outputs is empty, expected at least one number of outputs.")
+    if tolerance is None and dtype not in CONTRACT:
+        raise ConfigurationError(f"there is no tolerance for {dtype}: give one.")
     settings = [
         Setting(
             dims=dims, points=points, outputs=number, layout=layout, dtype=dtype, seed=seed,
@@ -321,8 +346,8 @@ def _raw(learner: AnyLearner, prompt: Prompt) -> Tensor:
 
 def _distance(one: Tensor, other: Tensor) -> float:
     """The largest difference over max(1, the largest value); infinite where values are NaN."""
-    difference = (one - other).abs().max()
-    relative = difference / other.abs().max().clamp(min=1)
+    difference = (one.detach() - other.detach()).abs().max()
+    relative = difference / other.detach().abs().max().clamp(min=1)
     return float(torch.nan_to_num(relative, nan=torch.inf))
 
 

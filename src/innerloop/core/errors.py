@@ -35,12 +35,14 @@ class ContractViolation(AssertionError):
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """Say which of the choices was probably meant: ", did you mean 'ridge'?" or the whole list."""
-    known = sorted(choices)
+    """Say which of the choices was probably meant, whatever its capitals, or list them all."""
+    known = {choice.lower(): choice for choice in sorted(choices)}
     close = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     if close:
-        return f"did you mean {close[0]!r}?"
-    return f"choose from {', '.join(known)}." if known else "there is nothing to choose from."
+        return f"did you mean {known[close[0]]!r}?"
+    if not known:
+        return "there is nothing to choose from."
+    return f"choose from {', '.join(known.values())}."
 
 
 def unknown(kind: str, name: str, choices: Iterable[str]) -> str:
@@ -50,18 +52,30 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> str:
 
 def explain(error: ValidationError, owner: str, keys: Iterable[str]) -> str:
     """Turn pydantic's first complaint about `owner` into one sentence."""
-    first = error.errors(include_url=False)[0]
-    place = [str(part) for part in first["loc"]]
+    complaints = error.errors(include_url=False)
+    first, names = complaints[0], list(keys)
+    place = [
+        names[part] if isinstance(part, int) and part < len(names) else str(part)
+        for part in first["loc"]
+    ]
     if first["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
-        return unknown(f"key of {owner}", place[-1], keys)
+        return unknown(f"key of {owner}", place[-1], names)
     if first["type"] in {"missing", "missing_argument", "missing_keyword_only_argument"}:
         return f"{owner} needs a value for {place[-1]!r}."
-    reason = first["msg"].removeprefix("Value error, ")
+    reasons = [_reason(first["msg"])]
     if not place:
-        return f"{owner}: {reason}"
-    # A union reports one complaint an alternative; the key is what the user can change.
-    return f"the key {place[0]!r} of {owner} is {first['input']!r}: {_lower(reason)}."
+        return f"{owner}: {reasons[0]}"
+    # A union complains once an alternative, about the same value; the path then ends in the name
+    # of a type, which a user has not written.
+    siblings = [other for other in complaints if other["loc"][:1] == first["loc"][:1]]
+    if len(siblings) > 1 and all(other["input"] is first["input"] for other in siblings):
+        place = place[:1]
+        reasons = list(dict.fromkeys(_reason(other["msg"]) for other in siblings))
+    told = ", or ".join(reasons)
+    end = "" if told.endswith("?") else "."
+    return f"the key {'.'.join(place)!r} of {owner} is {first['input']!r}: {told}{end}"
 
 
-def _lower(sentence: str) -> str:
+def _reason(message: str) -> str:
+    sentence = message.removeprefix("Value error, ")
     return (sentence[:1].lower() + sentence[1:]).rstrip(".")

@@ -7,7 +7,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from innerloop.core.errors import ConfigurationError, FixedPointError, NotSupportedError
+from innerloop.core.errors import (
+    ConfigurationError,
+    FixedPointError,
+    NotSupportedError,
+    unknown,
+)
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.core.state import scatter_state, select_state
@@ -35,16 +40,16 @@ class FixedPoint:
 
     def summary(self) -> str:
         """One sentence: how many prompts converged, diverged, or ran out of steps."""
-        total = len(self.steps)
-        unfinished = total - int(self.converged.sum()) - int(self.diverged.sum())
+        moving = self.residuals[~(self.converged | self.diverged)]  # (u,)
+        worst = f" (worst residual {float(moving.max()):.1e})" if len(moving) else ""
         return (
-            f"{int(self.converged.sum())} of {total} prompts converged, "
-            f"{int(self.diverged.sum())} diverged, {unfinished} were still moving "
-            f"(worst residual {float(self.residuals.max()):.1e}) after "
+            f"{int(self.converged.sum())} of {len(self.steps)} prompts converged, "
+            f"{int(self.diverged.sum())} diverged, {len(moving)} were still moving{worst} after "
             f"{int(self.steps.max())} steps"
         )
 
 
+@torch.no_grad()
 def run_to_fixed_point(
     learner: Learner[Any],
     prompt: Prompt,
@@ -59,9 +64,9 @@ def run_to_fixed_point(
 
     Anderson acceleration extrapolates from the last `memory` steps; it needs a learner whose step
     depends on its moving part alone. With `throw`, prompts that diverged or ran out of steps raise
-    a FixedPointError that says how many; without it, inspect the result.
+    a FixedPointError that says how many; without it, inspect the result. No gradients are kept.
     """
-    _check_arguments(learner, tolerance, max_steps, memory)
+    _check_arguments(learner, tolerance, max_steps, memory, acceleration)
     state = learner.init(prompt)
     batch, device = prompt.batch, prompt.xs.device
     steps = torch.zeros(batch, dtype=torch.int64, device=device)
@@ -74,9 +79,9 @@ def run_to_fixed_point(
     anderson = _Anderson(memory) if acceleration == "anderson" else None
     bound: Tensor | None = None  # (R,)
     for k in range(max_steps):
-        before = _flat(learner.moving(running))  # (R, D)
+        before = _flat(learner.moving(running)).double()  # (R, D)
         stepped = learner.step(part, running, k)
-        after = _flat(learner.moving(stepped))  # (R, D)
+        after = _flat(learner.moving(stepped)).double()  # (R, D)
         size = after.norm(dim=1)  # (R,)
         bound = GROWTH * size.clamp(min=1) if bound is None else bound
         residual = (after - before).norm(dim=1) / size.clamp(min=1)  # (R,)
@@ -92,15 +97,15 @@ def run_to_fixed_point(
         if not bool(going.any()) or k == max_steps - 1:
             state = scatter_state(state, active[going], select_state(stepped, going))
             break
-        if anderson is not None:
-            proposed = anderson.propose(before, after)  # (R, D)
-            shape = learner.moving(stepped).shape
-            stepped = learner.with_moving(stepped, proposed.reshape(shape).to(after.dtype))
         if len(ended):
             active, bound, part = active[going], bound[going], prompt.select(active[going])
-            stepped = select_state(stepped, going)
+            stepped, before, after = select_state(stepped, going), before[going], after[going]
             if anderson is not None:
                 anderson.keep(going)
+        if anderson is not None:
+            like = learner.moving(stepped)  # (R, ...)
+            proposed = anderson.propose(before, after).reshape(like.shape).to(like.dtype)
+            stepped = learner.with_moving(stepped, proposed)
         running = stepped
 
     result = FixedPoint(
@@ -120,22 +125,24 @@ class _Anderson:
     """Type-II Anderson acceleration of z <- g(z), one small least-squares problem a prompt.
 
     The next iterate is g_k - sum_j c_j (g_{j+1} - g_j), with c minimising
-    |f_k - sum_j c_j (f_{j+1} - f_j)|, f = g(z) - z (Walker & Ni 2011). A prompt whose residual grew
-    takes the plain step instead, so that acceleration never turns convergence into divergence.
+    |f_k - sum_j c_j (f_{j+1} - f_j)|, f = g(z) - z (Walker & Ni 2011).
+
+    Acceleration must not keep an iteration from converging that would by itself. A prompt whose
+    residual has not improved for `memory` + 1 steps takes plain steps for a while, and twice as
+    many the next time, so that a plain iteration is what remains of one that cannot be helped.
     """
 
     def __init__(self, memory: int) -> None:
+        self.memory = memory
         self.values: deque[Tensor] = deque(maxlen=memory + 1)  # g, each (R, D)
         self.changes: deque[Tensor] = deque(maxlen=memory + 1)  # f, each (R, D)
+        self.watch: Tensor | None = None
+        """(R, 4): the best residual, steps since then, plain steps left, plain steps next time."""
 
     def propose(self, before: Tensor, after: Tensor) -> Tensor:
         """The accelerated iterate (R, D) after the plain step from `before` to `after`."""
-        value, change = after.double(), (after - before).double()  # (R, D)
-        grew = (
-            change.norm(dim=1) > 2 * self.changes[-1].norm(dim=1)  # (R,)
-            if self.changes
-            else torch.ones(len(value), dtype=torch.bool, device=value.device)
-        )
+        value, change = after, after - before  # (R, D)
+        plain = self._rests(change.norm(dim=1))  # (R,)
         self.values.append(value)
         self.changes.append(change)
         if len(self.values) == 1:
@@ -150,11 +157,28 @@ class _Anderson:
         system = gram + ridge[:, None, None] * eye  # (R, m, m)
         weights = torch.linalg.lstsq(system, f @ change[..., None]).solution  # (R, m, 1)
         proposed = value - (weights.mT @ g)[:, 0]  # (R, D)
-        plain = grew | ~torch.isfinite(proposed).all(dim=1)  # (R,)
+        plain = plain | ~torch.isfinite(proposed).all(dim=1)  # (R,)
         return torch.where(plain[:, None], value, proposed)
+
+    def _rests(self, residual: Tensor) -> Tensor:
+        """Which prompts take a plain step now: (R,)."""
+        if self.watch is None:
+            fresh = [residual, 0 * residual, 0 * residual, 0 * residual + self.memory + 1]
+            self.watch = torch.stack(fresh, dim=1)  # (R, 4)
+        best, since, left, span = self.watch.unbind(dim=1)  # (R,) each
+        since = torch.where(residual < best, 0, since + 1)
+        stuck = (since > self.memory) & (left == 0)  # (R,)
+        left = torch.where(stuck, span, (left - 1).clamp(min=0))
+        span = torch.where(stuck, 2 * span, span)
+        since = torch.where(stuck | (left > 0), 0, since)
+        best = torch.where(left > 0, residual, torch.minimum(best, residual))
+        self.watch = torch.stack([best, since, left, span], dim=1)
+        return left > 0
 
     def keep(self, going: Tensor) -> None:
         """Forget the prompts that stopped."""
+        if self.watch is not None:
+            self.watch = self.watch[going]
         for history in (self.values, self.changes):
             kept = [part[going] for part in history]
             history.clear()
@@ -165,7 +189,11 @@ def _flat(moving: Tensor) -> Tensor:
     return moving.reshape(moving.shape[0], -1)  # (R, D)
 
 
-def _check_arguments(learner: Learner[Any], tolerance: float, max_steps: int, memory: int) -> None:
+def _check_arguments(
+    learner: Learner[Any], tolerance: float, max_steps: int, memory: int, acceleration: str
+) -> None:
+    if acceleration not in ("none", "anderson"):
+        raise ConfigurationError(unknown("acceleration", acceleration, ("none", "anderson")))
     if not learner.traits.causal:
         raise NotSupportedError(
             f"{learner.name} is not causal: run it on the prompts of expand_prefixes."

@@ -31,7 +31,10 @@ def iterate(
     learner: Learner[State], prompt: Prompt, *, steps: int | None = None
 ) -> Iterator[State]:
     """Yield the state before the first step and after each: steps + 1 states."""
-    total = _number_of_steps(learner, steps)
+    return _states(learner, prompt, _number_of_steps(learner, steps))
+
+
+def _states(learner: Learner[State], prompt: Prompt, total: int) -> Iterator[State]:
     state = learner.init(prompt)
     yield state
     for k in range(total):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
+from pydantic.fields import FieldInfo
 from torch import Tensor
 
 from innerloop.core.errors import NotSupportedError
@@ -49,13 +50,10 @@ class Learner(ABC, Generic[State]):
     @cached_property
     def name(self) -> str:
         """How tables and legends call it: the class, and every setting that is not the default."""
-        if not dataclasses.is_dataclass(self):
-            return type(self).__name__
         told = [
-            f"{field.name}={_short(getattr(self, field.name))}"
-            for field in dataclasses.fields(self)
-            if getattr(self, field.name) is not field.default
-            and getattr(self, field.name) != field.default
+            f"{name}={_short(value)}"
+            for name, value, default in _settings(self)
+            if value is not default and not (type(value) is type(default) and value == default)
         ]
         return f"{type(self).__name__}({', '.join(told)})" if told else type(self).__name__
 
@@ -116,8 +114,25 @@ class OneShot(Learner[Tensor]):
         return state.to(prompt.xs.dtype)
 
 
+def _settings(learner: Learner[Any]) -> list[tuple[str, Any, Any]]:
+    """Each setting of a learner that is a dataclass: what a user calls it, its value, its default.
+
+    Pydantic keeps constraints, aliases and defaults together where a plain dataclass has a default.
+    """
+    settings: list[tuple[str, Any, Any]] = []
+    for field in dataclasses.fields(learner) if dataclasses.is_dataclass(learner) else ():
+        name, default = field.name, field.default
+        if isinstance(default, FieldInfo):
+            name = default.alias or name
+            default = default.get_default(call_default_factory=True, validated_data={})
+        elif field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        settings.append((name, getattr(learner, field.name), default))
+    return settings
+
+
 def _short(value: Any) -> str:
-    """A setting as a legend shows it."""
+    """A setting as a legend shows it, with as many digits as tell it from others."""
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     return value if isinstance(value, str) else getattr(value, "__name__", None) or str(value)

@@ -1,6 +1,7 @@
 """The prompts that the contract is checked on, each with a name that an error can say."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,3 +68,24 @@ def _labelled(xs: Tensor, setting: Setting, generator: torch.Generator) -> Promp
     w = setting.normal(generator, xs.shape[0], setting.dims, setting.outputs)  # (B, d, k)
     noise = setting.normal(generator, *xs.shape[:2], setting.outputs)  # (B, n, k)
     return Prompt(xs=xs, ys=xs @ w + 0.1 * noise, truth={"w": w})
+
+
+class WatchedTruth(dict[str, Tensor]):
+    """A truth that remembers which keys were asked for; going through all of it is no secret."""
+
+    def __init__(self, truth: dict[str, Tensor]) -> None:
+        super().__init__(truth)
+        self.looked_up: list[object] = []
+
+    def __getitem__(self, key: str) -> Tensor:
+        self.looked_up.append(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        self.looked_up.append(key)
+        return super().__contains__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, remembered as asked for."""
+        self.looked_up.append(key)
+        return super().get(key, default)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -45,6 +46,7 @@ class Prompt:
         _check_queries(self)
         _check_scored(self)
         for name, value in self.truth.items():
+            _check_tensor(f"truth[{name!r}]", value, self.xs.device)
             if value.ndim == 0 or value.shape[0] != self.batch:
                 raise PromptError(
                     f"truth[{name!r}] has shape {tuple(value.shape)}, expected {self.batch} "
@@ -65,9 +67,9 @@ class Prompt:
 
         A single prompt may come without the batch axis, and scalar outputs without the last one.
         """
-        inputs = torch.as_tensor(xs, dtype=dtype)  # (B, n, d) or (n, d)
-        outputs = torch.as_tensor(ys, dtype=dtype)  # (B, n, k), (B, n), (n, k) or (n,)
-        asked = None if queries is None else torch.as_tensor(queries, dtype=dtype)
+        inputs = _as_tensor("xs", xs, dtype)  # (B, n, d) or (n, d)
+        outputs = _as_tensor("ys", ys, dtype)  # (B, n, k), (B, n), (n, k) or (n,)
+        asked = None if queries is None else _as_tensor("queries", queries, dtype)
         if inputs.ndim == 2:
             inputs, outputs = inputs[None], outputs[None]  # (1, n, d), (1, n[, k])
             asked = None if asked is None else asked[None]  # (1, n, q, d)
@@ -75,6 +77,11 @@ class Prompt:
             outputs = outputs[..., None]  # (B, n, 1)
         prompt = cls(xs=inputs, ys=outputs, queries=asked, layout=layout)
         prompt.require_finite()
+        if layout == "stream" and not torch.equal(prompt.ys[:, :-1], prompt.xs[:, 1:]):
+            raise PromptError(
+                "the ys of a stream are not its next xs: give ys[:, i] = xs[:, i + 1], or use the "
+                "layout 'pairs'."
+            )
         return prompt
 
     @property
@@ -161,6 +168,12 @@ def expand_prefixes(prompt: Prompt, *, rows: int = 4096) -> Iterator[tuple[int, 
     Yields (i, s, part) with at most `rows` prompts of i + 1 points each; part's prompts are the
     slice s of the B * q questions asked at point i, in the order of the (B, q) grid.
     """
+    if rows < 1:
+        raise PromptError(f"rows is {rows}, expected at least 1 prompt at a time.")
+    return _expanded(prompt, rows)
+
+
+def _expanded(prompt: Prompt, rows: int) -> Iterator[tuple[int, slice, Prompt]]:
     asked = prompt.asked  # (B, n, q, d)
     batch, points, number, dims = asked.shape
     for i in range(points):
@@ -174,8 +187,33 @@ def expand_prefixes(prompt: Prompt, *, rows: int = 4096) -> Iterator[tuple[int, 
             yield i, which, Prompt(xs=xs, ys=ys, layout=prompt.layout)
 
 
+def _as_tensor(name: str, values: Any, dtype: torch.dtype) -> Tensor:
+    if isinstance(values, Tensor):
+        return values.to(dtype)
+    try:
+        # A copy: what a caller keeps is never changed through a prompt, nor the other way round.
+        return torch.from_numpy(np.array(values, dtype=np.float64)).to(dtype)
+    except (ValueError, TypeError) as error:
+        raise PromptError(
+            f"{name} is not an array of numbers: every row needs the same length, every entry a "
+            "number."
+        ) from error
+
+
+def _check_tensor(name: str, value: Any, device: torch.device) -> None:
+    if not isinstance(value, Tensor):
+        raise PromptError(
+            f"{name} is a {type(value).__name__}, expected a tensor: use Prompt.from_arrays, or "
+            "torch.as_tensor."
+        )
+    if value.device != device:
+        raise PromptError(f"{name} is on {value.device} and xs on {device}: move them together.")
+
+
 def _check_examples(prompt: Prompt) -> None:
     xs, ys = prompt.xs, prompt.ys
+    _check_tensor("xs", xs, getattr(xs, "device", torch.device("cpu")))
+    _check_tensor("ys", ys, xs.device)
     if xs.ndim != 3 or ys.ndim != 3:
         raise PromptError(
             f"xs and ys have shapes {tuple(xs.shape)} and {tuple(ys.shape)}, expected (B, n, d) "
@@ -196,8 +234,6 @@ def _check_examples(prompt: Prompt) -> None:
             f"xs is {xs.dtype} and ys is {ys.dtype}, expected one floating type for both: "
             "cast them, for example with .double()."
         )
-    if ys.device != xs.device:
-        raise PromptError(f"xs is on {xs.device} and ys on {ys.device}: move them to one device.")
     if prompt.layout not in ("pairs", "stream"):
         raise PromptError(f"layout is {prompt.layout!r}, expected 'pairs' or 'stream'.")
     if prompt.layout == "stream" and xs.shape != ys.shape:
@@ -211,6 +247,7 @@ def _check_queries(prompt: Prompt) -> None:
     queries, xs = prompt.queries, prompt.xs
     if queries is None:
         return
+    _check_tensor("queries", queries, xs.device)
     batch, points, dims = xs.shape
     fits = queries.ndim == 4 and queries.shape[:2] == (batch, points) and queries.shape[3] == dims
     if not fits or queries.shape[2] == 0:
@@ -218,17 +255,15 @@ def _check_queries(prompt: Prompt) -> None:
             f"queries have shape {tuple(queries.shape)}, expected ({batch}, {points}, q, {dims}) "
             "with q >= 1: queries[:, i] are asked after i examples."
         )
-    if queries.dtype != xs.dtype or queries.device != xs.device:
-        raise PromptError(
-            f"queries are {queries.dtype} on {queries.device}, xs are {xs.dtype} on {xs.device}: "
-            "they must agree."
-        )
+    if queries.dtype != xs.dtype:
+        raise PromptError(f"queries are {queries.dtype}, xs are {xs.dtype}: they must agree.")
 
 
 def _check_scored(prompt: Prompt) -> None:
     scored = prompt.scored
     if scored is None:
         return
+    _check_tensor("scored", scored, prompt.xs.device)
     expected = (prompt.batch, prompt.points)
     if tuple(scored.shape) != expected or scored.dtype != torch.bool:
         raise PromptError(

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from innerloop.core.config import Config
-from innerloop.core.errors import ConfigurationError
+from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.prompt import Prompt
 
 
@@ -35,6 +35,11 @@ class Task(Config):
             if value < 1:
                 raise ConfigurationError(f"{name} is {value}, expected at least 1.")
         prompt = self.draw(batch, points, generator)
+        if (prompt.batch, prompt.points) != (batch, points):
+            raise PromptError(
+                f"{type(self).__name__} drew {prompt.batch} prompts of {prompt.points} points, "
+                f"asked for {batch} of {points}: its draw is wrong."
+            )
         prompt.require_finite()
         return prompt
 

@@ -24,8 +24,10 @@ class ChainOfThought(Task):
     every level.
     """
 
-    layers: int = Field(6, ge=1, description="layers of the network: thoughts between two inputs")
-    slope: float = Field(0.01, ge=0, le=1, description="slope of the activation below zero")
+    layers: int = Field(
+        default=6, ge=1, description="layers of the network: thoughts between two inputs"
+    )
+    slope: float = Field(default=0.01, ge=0, le=1, description="slope of the activation below zero")
 
     def draw(self, batch: int, points: int, generator: torch.Generator) -> Prompt:
         """Whole chains, cut off at the number of tokens asked for and one more, the last target."""

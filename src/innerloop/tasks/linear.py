@@ -49,16 +49,22 @@ class LinearRegression(LinearTask):
     Where the covariance is given by eigenvalues, its basis is drawn uniformly for each prompt.
     """
 
-    noise: FiniteFloat = Field(0.0, ge=0, description="standard deviation of the noise on y")
-    prior_variance: FiniteFloat = Field(1.0, gt=0, description="variance of each weight")
+    noise: FiniteFloat = Field(
+        default=0.0, ge=0, description="standard deviation of the noise on y"
+    )
+    prior_variance: FiniteFloat = Field(default=1.0, gt=0, description="variance of each weight")
     covariance: Covariance = Field(
-        "identity",
+        default="identity",
         description="of the inputs: identity, ill-conditioned, skewed (1/i^2), eigenvalues, matrix",
     )
     condition_number: FiniteFloat = Field(
-        100.0, ge=1, description="of the ill-conditioned covariance; no other covariance reads it"
+        default=100.0,
+        ge=1,
+        description="of the ill-conditioned covariance; no other covariance reads it",
     )
-    outputs: int = Field(1, ge=1, description="outputs of a point, each with its own weights")
+    outputs: int = Field(
+        default=1, ge=1, description="outputs of a point, each with its own weights"
+    )
 
     @field_validator("covariance", mode="before")
     @classmethod

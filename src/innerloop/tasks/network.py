@@ -17,7 +17,7 @@ class TwoLayerNetwork(FunctionTask):
     (2022). The truth holds "u" (B, d, hidden) and "v" (B, hidden, 1).
     """
 
-    hidden: int = Field(100, ge=1, description="units of the hidden layer")
+    hidden: int = Field(default=100, ge=1, description="units of the hidden layer")
 
     readout = "v"
 

@@ -35,9 +35,9 @@ class Shift(Task):
     sense for are refused with a ShiftError when it is built; a shift of a shift always is.
     """
 
-    dims: int = Field(1, ge=1, exclude=True, repr=False, description="those of the task")
+    dims: int = Field(default=1, ge=1, exclude=True, repr=False, description="those of the task")
     dtype: Literal["float32", "float64"] = Field(
-        "float32", exclude=True, repr=False, description="that of the task"
+        default="float32", exclude=True, repr=False, description="that of the task"
     )
     task: SerializeAsAny[InstanceOf[FunctionTask]] = Field(description="the task that is shifted")
 
@@ -143,7 +143,9 @@ class HalfSubspace(Shift):
 class NoisyOutputs(Shift):
     """Outputs with noise that the task does not have."""
 
-    noise: FiniteFloat = Field(1.0, ge=0, description="standard deviation of the noise added")
+    noise: FiniteFloat = Field(
+        default=1.0, ge=0, description="standard deviation of the noise added"
+    )
 
     @classmethod
     def refusal(cls, task: Task) -> str | None:
@@ -232,7 +234,9 @@ class ScaledInputs(Shift):
 class ScaledWeights(Shift):
     """A function times a factor; the inputs, and the noise if there is any, are the same."""
 
-    factor: FiniteFloat = Field(gt=0, description="what every value of the function is multiplied by")
+    factor: FiniteFloat = Field(
+        gt=0, description="what every value of the function is multiplied by"
+    )
 
     @classmethod
     def refusal(cls, task: Task) -> str | None:
@@ -265,7 +269,8 @@ SHIFTS: dict[str, type[Shift]] = {
 def _orthogonal_to_earlier(xs: Tensor, vectors: Tensor) -> Tensor:
     """Vectors (B, n, d), each without its part in the span of the inputs before it."""
     basis = torch.linalg.qr(xs.mT).Q  # (B, d, n)
-    earlier = torch.ones_like(xs[0] @ xs[0].mT).tril(-1)  # (n, n)
+    points = xs.shape[1]
+    earlier = xs.new_ones(points, points).tril(-1)  # (n, n)
     for _ in range(2):  # The second pass takes out what rounding left of the first.
         along = (vectors @ basis) * earlier  # (B, n, n)
         vectors = vectors - along @ basis.mT  # (B, n, d)

@@ -16,8 +16,10 @@ class SparseLinearRegression(LinearTask):
     (2022); Yang et al. (2024) vary the sparsity.
     """
 
-    sparsity: int = Field(3, ge=1, description="number of weights that are not zero")
-    noise: FiniteFloat = Field(0.0, ge=0, description="standard deviation of the noise on y")
+    sparsity: int = Field(default=3, ge=1, description="number of weights that are not zero")
+    noise: FiniteFloat = Field(
+        default=0.0, ge=0, description="standard deviation of the noise on y"
+    )
 
     @model_validator(mode="after")
     def _check_sparsity(self) -> "SparseLinearRegression":

@@ -18,7 +18,7 @@ class DecisionTree(FunctionTask):
     truth["leaves"] is (B, 2^depth), from left to right.
     """
 
-    depth: int = Field(4, ge=1, le=16, description="questions asked on the way to a leaf")
+    depth: int = Field(default=4, ge=1, le=16, description="questions asked on the way to a leaf")
 
     readout = "leaves"
 

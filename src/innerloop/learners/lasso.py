@@ -1,0 +1,75 @@
+"""The Lasso at every prefix."""
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from innerloop.core.chunks import BUDGET, map_prompts, rows_within_budget
+from innerloop.core.config import STRICT
+from innerloop.core.learner import Traits
+from innerloop.core.prompt import Prompt
+from innerloop.learners.lasso_path import lasso_path, settle
+from innerloop.learners.prefix import LinearLearner, sum_before, tensor_bytes
+
+EXACT = 1e-9
+"""How far the optimality conditions may be off, in parts of the penalty."""
+ROUNDING = 1e-13
+"""The same in parts of the numbers behind them, for penalties that are small beside these."""
+REPAIRS = 3
+TOGETHER = 512
+"""Problems at a time on a CPU: enough to outweigh the cost of a call, few enough for the cache."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Lasso(LinearLearner[Tensor]):
+    """The w that minimises |y - X w|^2 / (2 i) + penalty |w|_1 over i examples, each output alone.
+
+    The objective and the penalty of scikit-learn's Lasso without intercept, but solved to rounding
+    (see `lasso_path.py`). Where several w are as good, it is one of them.
+    """
+
+    penalty: float = Field(gt=0, allow_inf_nan=False)
+
+    traits = Traits(order_invariant=True)
+
+    def init(self, prompt: Prompt) -> Tensor:
+        """The weights of each prefix: (B, n, d, k)."""
+        problem = tensor_bytes(2 * prompt.dims + 8 * prompt.points, prompt.dims)
+        if prompt.xs.device.type == "cpu":
+            problem = max(problem, BUDGET // TOGETHER)
+        return map_prompts(self._solve, prompt, bytes_per_prompt=problem * prompt.outputs)
+
+    def _solve(self, prompt: Prompt) -> Tensor:
+        xs = prompt.xs.double().repeat_interleave(prompt.outputs, dim=0)  # (N, n, d), N = B k
+        ys = prompt.ys.double().mT.flatten(0, 1)  # (N, n)
+        weights = lasso_path(xs, ys, self.penalty)  # (N, n, d)
+        for _ in range(REPAIRS):
+            wrong = torch.nonzero(_excess(xs, ys, weights, self.penalty) > 1)  # (R, 2)
+            if len(wrong) == 0:
+                break
+            rows = rows_within_budget(tensor_bytes(2 * prompt.dims + 3 * prompt.points, prompt.dims))
+            for which, i in (part.unbind(dim=1) for part in wrong.split(rows)):  # (r,), (r,)
+                known = torch.arange(prompt.points, device=xs.device) < i[:, None]  # (r, n)
+                x, y = xs[which] * known[..., None], ys[which] * known  # (r, n, d), (r, n)
+                weights[which, i] = settle(x, y, i * self.penalty, weights[which, i])  # (r, d)
+        return weights.unflatten(0, (-1, prompt.outputs)).permute(0, 2, 3, 1)
+
+
+def _excess(xs: Tensor, ys: Tensor, weights: Tensor, penalty: float) -> Tensor:
+    """How far each prefix is from optimal, in units of what is allowed: (N, n).
+
+    Optimal: X'(y - X w) = p sign(w) where w is not 0, and at most p in size elsewhere; p = i penalty.
+    """
+    points = xs.shape[1]
+    seen = torch.ones(points, points, dtype=xs.dtype, device=xs.device).tril(-1)  # (n, n)
+    left = (ys[:, None] - weights @ xs.mT) * seen  # (N, n, n): prefix, example
+    gradient = left @ xs  # (N, n, d)
+    p = penalty * torch.arange(points, dtype=xs.dtype, device=xs.device)[:, None]  # (n, 1)
+    off = torch.where(
+        weights == 0, (gradient.abs() - p).clamp(min=0), (gradient - p * weights.sign()).abs()
+    )  # (N, n, d)
+    size = sum_before(xs.square()).sqrt()  # (N, n, d): of the columns of X
+    terms = sum_before(ys[..., None].square()).sqrt()[..., 0] + (size * weights.abs()).sum(dim=2)
+    allowed = EXACT * p[:, 0] + ROUNDING * size.amax(dim=2) * terms  # (N, n)
+    return off.amax(dim=2) / allowed.clamp(min=torch.finfo(xs.dtype).tiny)
