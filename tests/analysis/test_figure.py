@@ -21,25 +21,27 @@ def table() -> pd.DataFrame:
 
 
 def test_lines_are_the_table(table: pd.DataFrame) -> None:
-    axes = draw_error_curve(table, title="three dimensions").axes[0]
+    figure = draw_error_curve(table, title="three dimensions")
+    axes = figure.axes[0]
     drawn = {str(line.get_label()): line for line in axes.get_lines()}
     for learner in ("OLS", "Averaging"):
         expected = table.loc[table["learner"] == learner, "mean"].to_numpy()
         assert np.array_equal(np.asarray(drawn[learner].get_ydata()), expected)
     assert axes.get_xlabel() == "examples seen"
-    assert axes.get_title() == "three dimensions"
+    assert figure.get_suptitle() == "three dimensions"
     assert len(axes.collections) == 2
 
 
 def test_one_shot_learners_are_a_level_by_step() -> None:
     learners = [GradientDescent(5), OLS()]
     table = error_curve(learners, TASK, points=7, by="step", prompts=40)
-    axes = draw_error_curve(table, scale="log").axes[0]
+    figure = draw_error_curve(table, scale="log")
+    axes = figure.axes[0]
     level = next(line for line in axes.get_lines() if line.get_label() == "OLS")
     assert list(np.asarray(level.get_xdata())) == [0, 5]
     assert axes.get_xlabel() == "steps taken"
     assert axes.get_yscale() == "log"
-    assert "after 6 examples" in axes.get_title()
+    assert figure.get_suptitle() == "after 6 examples"
 
 
 def test_infinite_errors_do_not_spoil_the_axis(table: pd.DataFrame) -> None:

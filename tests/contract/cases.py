@@ -87,8 +87,6 @@ CASES: dict[str, Case] = {
         learner=il.FromEstimator(LinearRegression(fit_intercept=False), traits=LINEAR)
     ),
     "scikit-learn's neighbours": Case(
-        learner=il.FromEstimator(
-            KNeighborsRegressor(2), minimum_examples=2, traits=LINEAR
-        )
+        learner=il.FromEstimator(KNeighborsRegressor(2), minimum_examples=2, traits=LINEAR)
     ),
 }

@@ -1,14 +1,13 @@
 """Figures of error tables: drawn from the table alone, so that a CSV is all one needs."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.files import write_atomically
@@ -19,7 +18,7 @@ STYLES = ("-", "--", "-.", ":")
 """After the colours have gone round once, the lines change."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
-FLOOR = 1e-12
+FLOOR = 1e-18
 """Errors below this are rounding: a logarithmic axis ends here."""
 
 
@@ -33,15 +32,19 @@ def draw_error_curve(
     """
     if table.empty:
         raise ConfigurationError("the table has no rows: there is nothing to draw.")
-    by: Literal["prefix", "step"] = "step" if table["prefix"].nunique() == 1 else "prefix"
+    one_prefix = len(np.unique(table["prefix"].to_numpy())) == 1
+    by: Literal["prefix", "step"] = "step" if one_prefix else "prefix"
     # A Figure of its own, not pyplot's: nothing to close, and safe beside a user's own figures.
     figure = Figure(figsize=(8.0, 4.5), layout="constrained", dpi=150)
     axes = figure.add_subplot()
-    learners = list(dict.fromkeys(table["learner"]))
-    longest = int(table[by].max())
-    for index, learner in enumerate(learners):
-        _draw_line(axes, table[table["learner"] == learner], by, index, longest)
-    _decorate(axes, table, by, scale, title)
+    longest = int(table[by].to_numpy().max())
+    for index, (_, rows) in enumerate(table.groupby("learner", sort=False)):
+        _draw_line(axes, rows, by, index, longest)
+    _decorate(axes, table, by, scale)
+    if by == "step":
+        title = f"{title}, after {int(table['prefix'].to_numpy()[0])} examples".removeprefix(", ")
+    # Over the whole figure: above the axes alone it would run into the legend.
+    figure.suptitle(title, x=0.01, horizontalalignment="left", fontsize=10)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", frameon=False)
     return figure
 
@@ -73,28 +76,20 @@ def _draw_line(axes: Axes, rows: pd.DataFrame, by: str, index: int, longest: int
     axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
 
 
-def _decorate(axes: Axes, table: pd.DataFrame, by: str, scale: str, title: str) -> None:
+def _decorate(axes: Axes, table: pd.DataFrame, by: str, scale: str) -> None:
     axes.set_xlabel("examples seen" if by == "prefix" else "steps taken")
     axes.set_ylabel("squared error / E[y²]")
-    if by == "step":
-        title = f"{title}\nafter {int(table['prefix'].iloc[0])} examples".strip()
-    axes.set_title(title, fontsize=10)
     axes.grid(alpha=0.3, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
-    finite = table["mean"][np.isfinite(table["mean"])]
+    means = table["mean"].to_numpy(float)
+    finite = means[np.isfinite(means)]
     if scale == "log":
         axes.set_yscale("log")
         positive = finite[finite > 0]
-        bottom = max(FLOOR, float(positive.min()) / 2) if len(positive) else FLOOR
-        axes.set_ylim(bottom=bottom)
+        axes.set_ylim(bottom=max(FLOOR, float(positive.min()) / 2) if len(positive) else FLOOR)
     else:
         top = min(2.0, 1.1 * float(finite.max())) if len(finite) else 2.0
         axes.set_ylim(0, max(top, 1e-3))
         axes.axhline(1.0, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
-    axes.xaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.margins(x=0.01)
-
-
-def readable_title(parts: Sequence[str]) -> str:
-    """Join what is known of a figure into one line of a title."""
-    return ", ".join(part for part in parts if part)

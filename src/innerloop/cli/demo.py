@@ -30,14 +30,14 @@ def demo(
     ] = Path("demo"),
     prompts: Annotated[int, typer.Option(help="Prompts to average over.")] = 1280,
 ) -> None:
-    """Draw what classical learners make of linear and of sparse problems, by example and by step."""
+    """Draw what classical learners make of linear and sparse problems, by example and by step."""
     console = Console()
     linear, sparse = LinearRegression(dims=20), SparseLinearRegression(dims=20, sparsity=3)
     general: list[Learner[Any]] = [OLS(), Ridge(1.0), GradientDescent(10), Averaging()]
     chapters: list[tuple[str, str, Task, list[Learner[Any]], bool]] = [
         (
             "linear",
-            "linear functions of 20 dimensions: two-way descent around 20 examples",
+            "linear functions of 20 dimensions: double descent around 20 examples",
             linear,
             [*general, NearestNeighbors(3)],
             False,

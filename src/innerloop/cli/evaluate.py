@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -73,12 +74,12 @@ def evaluate(
         Path, typer.Option("--output", "-o", help="Folder for the figure and the CSV.")
     ] = Path("evaluation"),
     json: Annotated[
-        Path | None, typer.Option(help="Write the table of the (last) figure here as JSON, too.")
+        Path | None, typer.Option(help="Write the numbers of all figures here as JSON, too.")
     ] = None,
 ) -> None:
-    """Compare learners on a task: squared error over E[y²], with 90% bootstrap intervals.
+    """Compare learners on a task: squared error over that of predicting zero, with 90% intervals.
 
-    Examples:
+    For example:
 
     innerloop evaluate ols ridge:penalty=0.1 averaging --task linear dims=20 noise=0.5
 
@@ -91,6 +92,7 @@ def evaluate(
     length = 2 * base.dims + 1 if points is None else points
     shifted = [_shift(text, base) for text in shift or []] or [base]
     names = [text.replace(":", "-").replace("=", "-") for text in shift or []] or [""]
+    tables: list[pd.DataFrame] = []
     for name, subject in zip(names, shifted, strict=True):
         with progress_bar() as advance:
             table = error_curve(
@@ -100,11 +102,13 @@ def evaluate(
         title = describe(task, base) + (f", shifted: {name}" if name else "")
         figure = draw_error_curve(table, title=title, scale="log" if log else "linear")
         stem = "-".join(part for part in (task.lower(), name, by.value) if part)
-        image, numbers = save_figure_and_table(figure, table, output / stem)
+        image, csv = save_figure_and_table(figure, table, output / stem)
         console.print(error_table(table, title=title, by=by.value))
-        console.print(f"figure [cyan]{image}[/], numbers [cyan]{numbers}[/]", soft_wrap=True)
-        if json is not None:
-            write_atomically(json, lambda file, t=table: t.to_json(file, orient="records", indent=1))
+        console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
+        tables.append(table.assign(shift=name))
+    if json is not None:
+        numbers = pd.concat(tables)
+        write_atomically(json, lambda file: numbers.to_json(file, orient="records", indent=1))
 
 
 def read_words(words: list[str], task: str) -> tuple[list[Learner[Any]], Task]:
@@ -135,23 +139,31 @@ def describe(name: str, task: Task) -> str:
 
 def error_table(table: pd.DataFrame, *, title: str, by: str) -> Table:
     """Errors at a handful of prefixes or steps, one row a learner."""
-    shown = Table(title=title, title_justify="left", caption_justify="left")
-    shown.caption = "mean squared error / E[y²]; 90% interval of the mean at the last column"
-    shown.add_column("learner", style="cyan")
+    what = "examples" if by == "prefix" else "steps"
+    shown = Table(title=escape(title), title_justify="left", caption_justify="left")
+    shown.caption = escape(
+        f"mean squared error / E[y²] after so many {what}; 90% interval of the last one"
+    )
+    shown.add_column("learner", style="cyan", overflow="fold")
     columns = _columns(sorted(set(table[by])))
     for value in columns:
-        shown.add_column(f"{value} {'examples' if by == 'prefix' else 'steps'}", justify="right")
-    shown.add_column("interval", justify="right")
+        shown.add_column(str(value), justify="right", no_wrap=True)
+    shown.add_column("90% interval", justify="right", no_wrap=True)
     for learner, rows in table.groupby("learner", sort=False):
-        by_value = rows.set_index(by)
-        cells = [f"{by_value['mean'].get(value, float('nan')):.3g}" for value in columns]
-        cells = ["-" if cell == "nan" else cell for cell in cells]
+        means = dict(zip(rows[by], rows["mean"], strict=True))
+        cells = [_digits(means[value]) if value in means else "-" for value in columns]
         last = rows.iloc[-1]
-        shown.add_row(str(learner), *cells, f"{last['low']:.3g} to {last['high']:.3g}")
+        interval = f"{_digits(last['low'])} .. {_digits(last['high'])}"
+        shown.add_row(escape(str(learner)), *cells, interval)
     return shown
 
 
-def _columns(values: list[int], most: int = 6) -> list[int]:
+def _digits(value: float) -> str:
+    """Two digits are what the intervals leave."""
+    return f"{value:.2g}"
+
+
+def _columns(values: list[int], most: int = 4) -> list[int]:
     """First, last and evenly spread ones between."""
     if len(values) <= most:
         return values
@@ -166,7 +178,9 @@ def progress_bar() -> Iterator[ProgressCallback]:
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
         TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    console = Console(stderr=True)
+    shown = console.is_terminal  # a log file wants no bars
+    with Progress(*columns, console=console, transient=True, disable=not shown) as bars:
         known: dict[str, Any] = {}
 
         def advance(name: str, done: int, total: int) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from innerloop.cli.specs import keys_of
@@ -38,7 +39,7 @@ def _table(title: str, entries: Mapping[str, type[Any]], *, hidden: tuple[str, .
     for name, entry in entries.items():
         settings = {key: value for key, value in keys_of(entry).items() if key not in hidden}
         told = " ".join(f"{key}={_default(value)}" for key, value in settings.items())
-        table.add_row(name, first_sentence(entry), told)
+        table.add_row(name, escape(first_sentence(entry)), escape(told))
     return table
 
 

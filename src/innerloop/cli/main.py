@@ -4,6 +4,7 @@ import sys
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from innerloop.cli.demo import demo
 from innerloop.cli.evaluate import evaluate
@@ -27,5 +28,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         app(args=arguments)
     except InnerloopError as error:
-        Console(stderr=True, soft_wrap=True).print(f"[red]error:[/] {error}", highlight=False)
+        Console(stderr=True, soft_wrap=True).print(
+            f"[red]error:[/] {escape(str(error))}", highlight=False
+        )
         sys.exit(2)

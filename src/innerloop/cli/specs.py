@@ -41,7 +41,7 @@ def parse_spec(text: str) -> tuple[str, dict[str, str | list[str]]]:
 
 
 def find(kind: str, name: str, table: Mapping[str, type[Thing]]) -> type[Thing]:
-    """The entry of a table by its name, or by its class's, however it is capitalised or hyphened."""
+    """The entry of a table by its name, or its class's, with any capitals and hyphens."""
     wanted = _bare(name)
     for known, entry in table.items():
         if wanted in (_bare(known), _bare(entry.__name__)):

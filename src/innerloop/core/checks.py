@@ -229,7 +229,8 @@ def check_linearity(learner: AnyLearner, setting: Setting) -> None:
     if setting.layout == "stream":
         return  # A stream's outputs are inputs as well.
     prompt = named_prompts(setting)["plain"]
-    z = setting.normal(setting.generator(), *prompt.ys.shape)  # (B, n, k)
+    other_seed = torch.Generator().manual_seed(setting.seed + 1)  # the plain prompt has the first
+    z = setting.normal(other_seed, *prompt.ys.shape)  # (B, n, k)
     answer, other, mixed = (
         predict(learner, replace(prompt, ys=ys)) for ys in (prompt.ys, z, prompt.ys + 2 * z)
     )

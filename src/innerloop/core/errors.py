@@ -50,15 +50,20 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> str:
     return f"unknown {kind} {name!r}: {nearest(name, choices)}"
 
 
+_UNKNOWN = {"extra_forbidden", "unexpected_keyword_argument"}
+
+
 def explain(error: ValidationError, owner: str, keys: Iterable[str]) -> str:
     """Turn pydantic's first complaint about `owner` into one sentence."""
     complaints = error.errors(include_url=False)
-    first, names = complaints[0], list(keys)
+    # A misspelt key is often missing as well: say what was written, not what was not.
+    first = next((found for found in complaints if found["type"] in _UNKNOWN), complaints[0])
+    names = list(keys)
     place = [
         names[part] if isinstance(part, int) and part < len(names) else str(part)
         for part in first["loc"]
     ]
-    if first["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
+    if first["type"] in _UNKNOWN:
         return unknown(f"key of {owner}", place[-1], names)
     if first["type"] in {"missing", "missing_argument", "missing_keyword_only_argument"}:
         return f"{owner} needs a value for {place[-1]!r}."

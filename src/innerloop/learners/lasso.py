@@ -52,7 +52,7 @@ class Lasso(LinearLearner[Tensor]):
             for which, i in (part.unbind(dim=1) for part in wrong.split(rows)):  # (r,), (r,)
                 known = torch.arange(prompt.points, device=xs.device) < i[:, None]  # (r, n)
                 x, y = xs[which] * known[..., None], ys[which] * known  # (r, n, d), (r, n)
-                weights[which, i] = settle(x, y, i * self.penalty, weights[which, i])  # (r, d)
+                weights[which, i] = settle(x, y, i.double() * self.penalty, weights[which, i])
         return weights.unflatten(0, (-1, prompt.outputs)).permute(0, 2, 3, 1)
 
 

@@ -67,13 +67,10 @@ def lasso_path(xs: Tensor, ys: Tensor, penalty: float) -> Tensor:
 
     Exact up to rounding, which adds up along the path: the caller checks, and lets `settle` repair.
     """
-    batch, points, dims = xs.shape
+    batch, _, dims = xs.shape
     none = xs.new_zeros(dims, batch)  # (d, N)
     path = _path(xs, ys, xs.new_zeros(dims, dims, batch), none, none.clone(), none.clone(), none[0])
-    weights = xs.new_zeros(points, dims, batch)  # (n, d, N)
-    while not bool(_advance(path, penalty, weights).all()):
-        pass
-    return weights.permute(2, 0, 1)
+    return _follow(path, penalty).permute(2, 0, 1)
 
 
 def settle(xs: Tensor, ys: Tensor, weight: Tensor, start: Tensor) -> Tensor:
@@ -92,10 +89,7 @@ def settle(xs: Tensor, ys: Tensor, weight: Tensor, start: Tensor) -> Tensor:
     path = _path(xs[:, :1], ys[:, :1], gram, sign, place, gradient - weight * s, weight)
     for j in range(w.shape[0]):
         _sweep(path.table, torch.full_like(path.seen, j), sign[j] != 0, torch.ones_like(sign[j]))
-    weights = xs.new_zeros(1, *w.shape)  # (1, d, N)
-    while not bool(_advance(path, 0.0, weights).all()):
-        pass
-    return weights[0].T
+    return _follow(path, 0.0)[0].T
 
 
 def _path(
@@ -110,7 +104,7 @@ def _path(
         ys=ys.T.contiguous(),
         table=gram,
         scratch=torch.empty_like(gram),
-        power=gram.diagonal(dim1=0, dim2=1).T.contiguous(),
+        power=gram.diagonal(dim1=0, dim2=1).T.clone(),
         sign=sign.contiguous(),
         place=place.contiguous(),
         pull=pull.contiguous(),
@@ -118,6 +112,15 @@ def _path(
         seen=torch.zeros(xs.shape[0], dtype=torch.long, device=xs.device),
         turns=torch.zeros_like(weight),
     )
+
+
+def _follow(path: _Path, penalty: float) -> Tensor:
+    """Take all examples but the last one: the weights (n, d, N) on the way."""
+    weights = torch.zeros_like(path.xs)  # (n, d, N)
+    through = torch.zeros_like(path.seen, dtype=torch.bool)  # (N,)
+    while not bool(through.all()):
+        through |= _advance(path, penalty, weights)
+    return weights
 
 
 def _advance(path: _Path, penalty: float, weights: Tensor) -> Tensor:
@@ -144,9 +147,11 @@ def _advance(path: _Path, penalty: float, weights: Tensor) -> Tensor:
     w = path.sign * (path.sign * path.place).clamp_(min=0)  # (d, N)
     weights.scatter_(0, at, w[None])
 
-    _take_examples(path, x, w, on, off, takes.to(x.dtype), penalty)
-    _change_support(path, speed, chosen, ~lands)
-    path.seen += takes
+    if bool(takes.any()):
+        _take_examples(path, x, w, on, off, takes.to(x.dtype), penalty)
+        path.seen += takes
+    if not bool(lands.all()):
+        _change_support(path, speed, chosen, ~lands)
     path.turns.add_(1).masked_fill_(lands, 0)
     return lands & ~takes
 

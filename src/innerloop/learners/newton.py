@@ -78,9 +78,9 @@ class Newton(LinearLearner[NewtonState]):
             values = values.masked_fill(null, 0.0)  # (B, r_i)
             rows = vectors.mT  # (B, r_i, r_i)
             if i < prompt.dims:
-                # Eigenvectors of XX' become those of X'X, of length sqrt(s), under X'.
+                # X' turns eigenvectors of XX' into those of X'X, of length sqrt(s).
                 lengths = values.sqrt().masked_fill(null, torch.inf)  # (B, r_i)
-                rows = rows @ xs[:, :i] / lengths[..., None]  # (B, r_i, d)
+                rows = (rows / lengths[..., None]) @ xs[:, :i]  # (B, r_i, d)
             size = values.shape[1]
             gram[:, i, :size], basis[:, i, :size] = values, rows
             moment[:, i, :size] = rows @ sums[:, i]  # (B, r_i, k)

@@ -13,7 +13,7 @@ from innerloop.learners.prefix import LinearLearner
 
 @dataclass(frozen=True, config=STRICT)
 class OLS(LinearLearner[Tensor]):
-    """The smallest w among those that minimise |y - X w|^2: pinv(X) y.
+    """Ordinary least squares: the smallest w among those that minimise |y - X w|^2.
 
     Singular values of a prefix of i examples count as zero below max(i, d) * eps times the largest
     one, as in numpy's lstsq. In prompts of a coarser type than float64 they do so below four times

@@ -22,9 +22,9 @@ from innerloop.learners.prefix import LinearLearner
 
 @dataclass(frozen=True, config=STRICT)
 class Ridge(LinearLearner[Tensor]):
-    """The w that minimises |y - X w|^2 + penalty |w|^2: (X'X + penalty I)^-1 X'y.
+    """Ridge regression: the w that minimises |y - X w|^2 + penalty |w|^2.
 
-    Without a penalty it is `OLS`, the limit of small ones. A penalty that is small beside the
+    W = (X'X + penalty I)^-1 X'y. Without a penalty it is `OLS`, the limit of small ones. A penalty that is small beside the
     inputs cannot be told from rounding in the fast way, and takes that of `nested.py`.
     """
 
