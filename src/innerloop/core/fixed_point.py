@@ -17,8 +17,9 @@ from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.core.state import scatter_state, select_state
 
-GROWTH = 1e6
-"""An iterate this many times larger than the first one (or than 1) has diverged."""
+GROWTH = 1e12
+"""An iterate this many times larger than the first one (or than 1) has diverged. Newton's inverse
+of a nearly singular matrix grows by its condition number, and rightly so."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -11,8 +11,14 @@ from innerloop.core.config import STRICT
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
 from innerloop.core.state import map_state
-from innerloop.learners.gradient_descent import cached_rows, pull_back, residuals
-from innerloop.learners.prefix import LinearLearner, moments, sum_before
+from innerloop.learners.prefix import (
+    LinearLearner,
+    cached_rows,
+    moments,
+    pull_back,
+    residuals,
+    sum_before,
+)
 
 EPSILON = torch.finfo(torch.float64).eps
 
@@ -31,10 +37,11 @@ class ConjugateState:
 
 @dataclass(frozen=True, config=STRICT)
 class ConjugateGradient(LinearLearner[ConjugateState]):
-    """The best weights in the span of X'y, S X'y, .., S^(K-1) X'y after K steps, S = X'X.
+    """Conjugate gradient on the normal equations of each prefix.
 
-    Hestenes and Stiefel's method for least squares (CGLS), from zero, which multiplies by X and X'
-    in turn: it never forms S, whose rounding is that of the squared condition number. Residuals
+    After K steps the weights are the best in the span of X'y, S X'y, .., S^(K-1) X'y, with S = X'X.
+    This is Hestenes and Stiefel's method for least squares (CGLS), which multiplies by X and X' in
+    turn: it never forms S, whose rounding is that of the squared condition number. Residuals
     are computed anew at every step; a recurrence would keep n numbers more a prefix and output.
 
     In exact arithmetic d steps end at the least squares solution of least norm. In floating point
@@ -81,7 +88,7 @@ def _step(xs: Tensor, ys: Tensor, state: ConjugateState) -> ConjugateState:
 
     gradient = pull_back(xs, residuals(xs, ys, weights))  # (R, n, d, k), downhill
     squared = gradient.square().sum(dim=2)  # (R, n, k)
-    done = (state.squared == 0) | (squared.sqrt() <= _rounding(xs, ys, weights))  # (R, n, k)
+    done = squared.sqrt() <= _rounding(xs, ys, weights)  # (R, n, k)
     turn = _divide(squared, state.squared)  # (R, n, k)
     direction = gradient + turn[:, :, None] * state.direction  # (R, n, d, k)
     return ConjugateState(

@@ -16,7 +16,9 @@ EXACT = 1e-9
 """How far the optimality conditions may be off, in parts of the penalty."""
 ROUNDING = 1e-13
 """The same in parts of the numbers behind them, for penalties that are small beside these."""
-REPAIRS = 3
+REPAIRS = 2
+SWALLOWED = 1e-14
+"""Part of |x y| below which the penalty does not show in sums of such numbers."""
 TOGETHER = 512
 """Problems at a time on a CPU: enough to outweigh the cost of a call, few enough for the cache."""
 
@@ -43,33 +45,36 @@ class Lasso(LinearLearner[Tensor]):
     def _solve(self, prompt: Prompt) -> Tensor:
         xs = prompt.xs.double().repeat_interleave(prompt.outputs, dim=0)  # (N, n, d), N = B k
         ys = prompt.ys.double().mT.flatten(0, 1)  # (N, n)
-        weights = lasso_path(xs, ys, self.penalty)  # (N, n, d)
+        # A penalty that rounding would swallow leaves no path to follow: it is raised just above.
+        floor = SWALLOWED * xs.abs().amax(dim=2) * ys.abs()  # (N, n)
+        growth = floor.clamp(min=self.penalty)  # (N, n)
+        weights = lasso_path(xs, ys, growth)  # (N, n, d)
+        p = sum_before(growth)  # (N, n)
+        rows = rows_within_budget(tensor_bytes(2 * prompt.dims + 3 * prompt.points, prompt.dims))
         for _ in range(REPAIRS):
-            wrong = torch.nonzero(_excess(xs, ys, weights, self.penalty) > 1)  # (R, 2)
+            wrong = torch.nonzero(_excess(xs, ys, weights, p) > 1)  # (R, 2)
             if len(wrong) == 0:
                 break
-            rows = rows_within_budget(tensor_bytes(2 * prompt.dims + 3 * prompt.points, prompt.dims))
             for which, i in (part.unbind(dim=1) for part in wrong.split(rows)):  # (r,), (r,)
                 known = torch.arange(prompt.points, device=xs.device) < i[:, None]  # (r, n)
                 x, y = xs[which] * known[..., None], ys[which] * known  # (r, n, d), (r, n)
-                weights[which, i] = settle(x, y, i.double() * self.penalty, weights[which, i])
+                weights[which, i] = settle(x, y, p[which, i], weights[which, i])  # (r, d)
         return weights.unflatten(0, (-1, prompt.outputs)).permute(0, 2, 3, 1)
 
 
-def _excess(xs: Tensor, ys: Tensor, weights: Tensor, penalty: float) -> Tensor:
-    """How far each prefix is from optimal, in units of what is allowed: (N, n).
+def _excess(xs: Tensor, ys: Tensor, weights: Tensor, p: Tensor) -> Tensor:
+    """How far each prefix is from optimal, in units of how far it may be: (N, n).
 
-    Optimal: X'(y - X w) = p sign(w) where w is not 0, and at most p in size elsewhere; p = i penalty.
+    Optimal: X'(y - X w) = p sign(w) where w is not 0, and at most p in size elsewhere; p is (N, n).
     """
     points = xs.shape[1]
     seen = torch.ones(points, points, dtype=xs.dtype, device=xs.device).tril(-1)  # (n, n)
     left = (ys[:, None] - weights @ xs.mT) * seen  # (N, n, n): prefix, example
     gradient = left @ xs  # (N, n, d)
-    p = penalty * torch.arange(points, dtype=xs.dtype, device=xs.device)[:, None]  # (n, 1)
-    off = torch.where(
-        weights == 0, (gradient.abs() - p).clamp(min=0), (gradient - p * weights.sign()).abs()
-    )  # (N, n, d)
-    size = sum_before(xs.square()).sqrt()  # (N, n, d): of the columns of X
-    terms = sum_before(ys[..., None].square()).sqrt()[..., 0] + (size * weights.abs()).sum(dim=2)
-    allowed = EXACT * p[:, 0] + ROUNDING * size.amax(dim=2) * terms  # (N, n)
-    return off.amax(dim=2) / allowed.clamp(min=torch.finfo(xs.dtype).tiny)
+    zero = (gradient.abs() - p[..., None]).clamp_(min=0)  # (N, n, d)
+    other = (gradient - p[..., None] * weights.sign()).abs_()  # (N, n, d)
+    off = torch.where(weights == 0, zero, other).amax(dim=2)  # (N, n)
+    size = sum_before(xs.square()).sqrt_()  # (N, n, d): of the columns of X
+    terms = sum_before(ys.square()).sqrt_() + (size * weights.abs()).sum(dim=2)  # (N, n)
+    allowed = EXACT * p + ROUNDING * size.amax(dim=2) * terms  # (N, n)
+    return off / allowed.clamp(min=torch.finfo(xs.dtype).tiny)

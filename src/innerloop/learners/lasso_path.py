@@ -1,6 +1,6 @@
 """The Lasso at every prefix: the exact path from each prefix's solution to that of the next.
 
-After i examples, with G = X'X, q = X'y and p = i * penalty, w solves the Lasso if
+After i examples, with G = X'X, q = X'y and p = i * penalty, w solves the Lasso where
 
     G w + p s = q,   s_j = sign(w_j) where w_j is not 0,   |s_j| <= 1 elsewhere.
 
@@ -42,6 +42,8 @@ class _Path:
     """(n, d, N) inputs."""
     ys: Tensor
     """(n, N) outputs."""
+    growth: Tensor
+    """(n, N) what each example adds to p."""
     table: Tensor
     """(d, d, N) tableau of the examples so far."""
     scratch: Tensor
@@ -62,39 +64,42 @@ class _Path:
     """(N,) steps since the last example."""
 
 
-def lasso_path(xs: Tensor, ys: Tensor, penalty: float) -> Tensor:
+def lasso_path(xs: Tensor, ys: Tensor, growth: Tensor) -> Tensor:
     """Weights (N, n, d) of inputs (N, n, d) and outputs (N, n), in float64.
 
-    Exact up to rounding, which adds up along the path: the caller checks, and lets `settle` repair.
+    Each example adds its `growth` (N, n) to p. Exact up to rounding, which adds up along the path:
+    the caller checks, and lets `settle` repair.
     """
     batch, _, dims = xs.shape
     none = xs.new_zeros(dims, batch)  # (d, N)
-    path = _path(xs, ys, xs.new_zeros(dims, dims, batch), none, none.clone(), none.clone(), none[0])
-    return _follow(path, penalty).permute(2, 0, 1)
+    start = (xs.new_zeros(dims, dims, batch), none, none.clone(), none.clone(), none[0])
+    return _follow(_path(xs, ys, growth, *start)).permute(2, 0, 1)
 
 
-def settle(xs: Tensor, ys: Tensor, weight: Tensor, start: Tensor) -> Tensor:
-    """Weights (N, d) for whole prompts xs (N, n, d), ys (N, n) with p = weight (N,), from a start.
+def settle(xs: Tensor, ys: Tensor, weight: Tensor, near: Tensor) -> Tensor:
+    """Weights (N, d) of whole prompts xs (N, n, d), ys (N, n) with p = weight (N,), from near ones.
 
-    The same path, from the problem that the start (N, d) solves to the true one, with a new tableau
-    and exact residuals. The nearer the start, the more exact is the end.
+    The same path, from the problem that the near weights (N, d) solve to the true one, with a new
+    tableau and exact residuals. The nearer they are, the more exact is the end.
     """
-    left = ys - (xs @ start[..., None])[..., 0]  # (N, n)
+    left = ys - (xs @ near[..., None])[..., 0]  # (N, n)
     gradient = (left[:, None] @ xs)[:, 0].T  # (d, N)
-    w = start.T  # (d, N)
+    w = near.T  # (d, N)
     sign = w.sign()  # (d, N)
     s = torch.where(w == 0, (gradient / weight).clamp(-1, 1), sign)  # (d, N)
     gram = (xs.mT @ xs).permute(1, 2, 0).contiguous()  # (d, d, N)
     place = torch.where(w == 0, s, w)  # (d, N)
-    path = _path(xs[:, :1], ys[:, :1], gram, sign, place, gradient - weight * s, weight)
+    start = (gram, sign, place, gradient - weight * s, weight)
+    path = _path(xs[:, :1], ys[:, :1], ys[:, :1], *start)
     for j in range(w.shape[0]):
         _sweep(path.table, torch.full_like(path.seen, j), sign[j] != 0, torch.ones_like(sign[j]))
-    return _follow(path, 0.0)[0].T
+    return _follow(path)[0].T
 
 
 def _path(
-    xs: Tensor, ys: Tensor, gram: Tensor, sign: Tensor, place: Tensor, pull: Tensor, weight: Tensor
-) -> _Path:
+    xs: Tensor, ys: Tensor, growth: Tensor,
+    gram: Tensor, sign: Tensor, place: Tensor, pull: Tensor, weight: Tensor,
+) -> _Path:  # fmt: skip
     """A path that starts with G = gram (d, d, N), and takes the examples xs (N, n, d) from there.
 
     The last one is never taken: it is the question.
@@ -102,6 +107,7 @@ def _path(
     return _Path(
         xs=xs.permute(1, 2, 0).contiguous(),
         ys=ys.T.contiguous(),
+        growth=growth.T.contiguous(),
         table=gram,
         scratch=torch.empty_like(gram),
         power=gram.diagonal(dim1=0, dim2=1).T.clone(),
@@ -114,16 +120,16 @@ def _path(
     )
 
 
-def _follow(path: _Path, penalty: float) -> Tensor:
+def _follow(path: _Path) -> Tensor:
     """Take all examples but the last one: the weights (n, d, N) on the way."""
     weights = torch.zeros_like(path.xs)  # (n, d, N)
     through = torch.zeros_like(path.seen, dtype=torch.bool)  # (N,)
     while not bool(through.all()):
-        through |= _advance(path, penalty, weights)
+        through |= _advance(path, weights)
     return weights
 
 
-def _advance(path: _Path, penalty: float, weights: Tensor) -> Tensor:
+def _advance(path: _Path, weights: Tensor) -> Tensor:
     """One step of every problem: to a change of its support, or to the next example.
 
     Writes the weights (n, d, N) where each problem is; returns which (N,) are through.
@@ -148,7 +154,7 @@ def _advance(path: _Path, penalty: float, weights: Tensor) -> Tensor:
     weights.scatter_(0, at, w[None])
 
     if bool(takes.any()):
-        _take_examples(path, x, w, on, off, takes.to(x.dtype), penalty)
+        _take_examples(path, x, w, on, off, takes.to(x.dtype))
         path.seen += takes
     if not bool(lands.all()):
         _change_support(path, speed, chosen, ~lands)
@@ -173,15 +179,16 @@ def _first_change(path: _Path, speed: Tensor, on: Tensor, off: Tensor) -> tuple[
 
 
 def _take_examples(
-    path: _Path, x: Tensor, w: Tensor, on: Tensor, off: Tensor, takes: Tensor, penalty: float
+    path: _Path, x: Tensor, w: Tensor, on: Tensor, off: Tensor, takes: Tensor
 ) -> None:
-    """Add the next example where `takes` (N,) is 1: q, G and p grow by y x, x x' and the penalty."""
-    y = path.ys.gather(0, path.seen[None])[0]  # (N,)
-    surprise = y - (x * w).sum(dim=0)  # (N,)
+    """Add the next example where `takes` (N,) is 1: q, G and p grow by y x, x x' and the growth."""
+    at = path.seen[None]  # (1, N)
+    surprise = path.ys.gather(0, at)[0] - (x * w).sum(dim=0)  # (N,)
+    more = path.growth.gather(0, at)[0] * takes  # (N,)
     s = torch.addcmul(path.sign, off, path.place)  # (d, N)
-    path.pull.addcmul_(x, surprise * takes).addcmul_(s, takes, value=-penalty)
+    path.pull.addcmul_(x, surprise * takes).addcmul_(s, more, value=-1)
     path.power.addcmul_(x * x, takes)
-    path.weight.add_(takes, alpha=penalty)
+    path.weight += more
     swept = _swept(path, x, on, off)  # (d, N)
     scaled = swept * (takes / (1 + (on * x * swept).sum(dim=0)))  # (d, N)
     path.table.addcmul_(scaled[:, None], swept)

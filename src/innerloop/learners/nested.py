@@ -33,13 +33,13 @@ REFINED = ((1e6, 1e9, 1), (1e9, 1e11, 2))
 than 1e-16 times the number (measured), also relative to the smaller ones after the peak, and each
 refinement gains that factor again. Beyond the last number nothing helps."""
 BLOCK = 32
-"""Examples that share a base."""
+"""Examples that share a base, or d if that is more: a base costs as much as d examples."""
 
 
 def nested_weights(xs: Tensor, ys: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
     """Weights (B, n, d, k) of xs (B, n, d), ys (B, n, k), and which prompts (B,) are not solved.
 
-    Those are nearly rank-deficient, for the penalty that they are given; their weights are junk.
+    Those are nearly rank-deficient, in spite of the penalty; their weights are junk.
     """
     weights = xs.new_empty(*ys.shape, xs.shape[2])  # (B, n, k, d)
     condition = xs.new_empty(xs.shape[0])  # (B,)
@@ -76,7 +76,7 @@ def singular_weights(xs: Tensor, ys: Tensor, penalty: float, precision: float) -
 
 
 def rank_tolerance(examples: int, dims: int, precision: float) -> float:
-    """numpy's rule, max(i, d) * eps, but never finer than the precision of the inputs."""
+    """The rule of numpy, max(i, d) * eps, but never finer than the precision of the inputs."""
     return max(max(examples, dims) * torch.finfo(torch.float64).eps, precision)
 
 
@@ -84,7 +84,7 @@ def chunks(xs: Tensor, ys: Tensor) -> Iterator[slice]:
     """Slices of the batch whose temporaries fit the cache, or on a GPU the memory budget."""
     batch, points, dims = xs.shape
     block = max(BLOCK, dims)
-    one = tensor_bytes(points + 4 * dims, dims * ys.shape[2]) + tensor_bytes(points + block, block)
+    one = tensor_bytes(points + 4 * dims, dims, ys.shape[2]) + tensor_bytes(points + block, block)
     rows = max(1, (CACHE if xs.device.type == "cpu" else BUDGET) // one)
     return (slice(start, start + rows) for start in range(0, batch, rows))
 
@@ -96,26 +96,32 @@ def _solve(xs: Tensor, ys: Tensor, penalty: float, refinements: int, weights: Te
     first = min(dims, points - 1)
     if first == 0:
         return xs.new_ones(batch)
-    factor = _start(xs[:, :first], ys[:, :first], penalty, refinements, weights)  # (b, m, ..)
+    lower, factor = _start(xs[:, :first], ys[:, :first], penalty, refinements, weights)
     # The largest eigenvalue is at most the trace with all examples, and the smallest one at least
     # what it is with the first: one number for all prefixes, so that all are solved the same way.
     largest = xs[:, :-1].square().sum(dim=(1, 2)) + penalty * first  # (b,)
-    condition = largest * factor.square().sum(dim=(1, 2))  # (b,)
-    for base in range(first, points - 1, BLOCK):
+    inverse = factor.square().sum(dim=(1, 2))  # (b,): the trace of (A A' + penalty I)^-1, ..
+    # .. unless A is singular to rounding: what is left of an input may then cancel in F.
+    pivots = lower.diagonal(dim1=1, dim2=2).square().reciprocal().sum(dim=1)  # (b,)
+    condition = largest * torch.maximum(inverse, pivots)  # (b,)
+    block = max(BLOCK, dims)
+    for base in range(first, points - 1, block):
+        end = min(base + block, points - 1)
         if base > first or penalty:
             seen = xs[:, :base]  # (b, i, d)
             gram = plus_identity(seen.mT @ seen, penalty)  # (b, d, d)
             factor = _solve_lower(_cholesky(gram), _identity(gram))  # (b, d, d)
-        _extend(xs, ys, penalty, refinements, factor, base, weights)
+        _extend(xs[:, :end], ys[:, :end], penalty, refinements, factor, base, weights)
     return condition
 
 
 def _start(
     a: Tensor, y: Tensor, penalty: float, refinements: int, weights: Tensor
-) -> Tensor:
-    """Fill the weights of the first m <= d prefixes; return F (b, m, d), or L^-1 with a penalty.
+) -> tuple[Tensor, Tensor]:
+    """Fill the weights of the first m <= d prefixes; return L (b, m, m) and F (b, m, d).
 
-    The squares of either sum to the trace of (A A' + penalty I)^-1.
+    With a penalty, F is L^-1 (b, m, m). The squares of either sum to the trace of
+    (A A' + penalty I)^-1.
     """
     m, dims = a.shape[1:]
     gram = plus_identity(a @ a.mT, penalty)  # (b, m, m)
@@ -135,22 +141,21 @@ def _start(
             flat += _masked(_solve_lower(lower, left.mT).mT, seen) @ q
     weights[:, 1 : m + 1] = known[..., :dims]
     if penalty:
-        return q[..., dims:] / penalty**0.5  # (b, m, m)
-    return torch.linalg.solve_triangular(lower.mT, q, upper=True)  # (b, m, d)
+        return lower, q[..., dims:] / penalty**0.5  # (b, m, m)
+    return lower, torch.linalg.solve_triangular(lower.mT, q, upper=True)  # (b, m, d)
 
 
 def _extend(
     xs: Tensor, ys: Tensor, penalty: float, refinements: int, factor: Tensor, base: int,
     weights: Tensor,
 ) -> None:  # fmt: skip
-    """Fill the weights of up to BLOCK prefixes beyond the base, where F is `factor`."""
-    end = min(base + BLOCK, xs.shape[1] - 1)
-    dims = xs.shape[2]
-    new = xs[:, base:end]  # (b, p, d)
+    """Fill the weights of the prefixes from the base, where F is `factor`, to all the examples."""
+    _, end, dims = xs.shape
+    new = xs[:, base:]  # (b, p, d)
     start = weights[:, base]  # (b, k, d)
     s = new @ factor.mT  # (b, p, d)
     lower = _cholesky(plus_identity(s @ s.mT, 1.0))  # (b, p, p): C
-    surprise = ys[:, base:end] - new @ start.mT  # (b, p, k)
+    surprise = ys[:, base:] - new @ start.mT  # (b, p, k)
     solved = _solve_lower(lower, torch.cat([s, surprise], dim=2))  # (b, p, d + k)
     v = solved[..., :dims]  # (b, p, d)
     moves = solved[..., dims:, None] * (v @ factor)[:, :, None]  # (b, p, k, d)
@@ -163,15 +168,15 @@ def _extend(
     seen = torch.cat([later.new_ones(end - base, base), later], dim=1)  # (p, end)
     flat = known.flatten(1, 2)  # (b, p k, d)
     for _ in range(refinements):
-        left = _residuals(flat, xs[:, :end], ys[:, :end], seen)  # (b, p k, end)
-        gradient = (left @ xs[:, :end] - penalty * flat) @ factor.mT  # (b, p k, d)
+        left = _residuals(flat, xs, ys, seen)  # (b, p k, end)
+        gradient = (left @ xs - penalty * flat) @ factor.mT  # (b, p k, d)
         gradient -= _masked(gradient @ v.mT, later) @ v
         flat = flat + gradient @ factor
     known.copy_(flat.view_as(known))
 
 
 def _residuals(weights: Tensor, a: Tensor, y: Tensor, seen: Tensor) -> Tensor:
-    """y - a w for the examples that each prefix has seen, else zero: (b, p k, j)."""
+    """What w leaves of y, for the examples that each prefix has seen, else zero: (b, p k, j)."""
     left = (weights @ a.mT).unflatten(1, (-1, y.shape[2]))  # (b, p, k, j)
     return ((y.mT[:, None] - left) * seen[:, None]).flatten(1, 2)
 
@@ -190,6 +195,7 @@ def _identity(like: Tensor) -> Tensor:
 
 
 def plus_identity(matrix: Tensor, amount: float) -> Tensor:
+    """Add to the diagonals of (b, m, m), in place."""
     if amount:
         matrix.diagonal(dim1=1, dim2=2).add_(amount)
     return matrix

@@ -3,6 +3,7 @@
 Entry i of everything here belongs to prefix i, the examples 0 .. i-1.
 """
 
+from collections.abc import Iterator
 from typing import Any, cast
 
 import torch
@@ -11,6 +12,9 @@ from torch import Tensor
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner, State
 from innerloop.core.prompt import Prompt
+
+CHUNK = 2**21
+"""Bytes of one temporary of a step (2 MB): it stays in the cache, where a step is fastest."""
 
 
 class LinearLearner(Learner[State]):
@@ -63,16 +67,6 @@ def moments(prompt: Prompt) -> Tensor:
     return sum_before(xs[..., :, None] * ys[..., None, :])
 
 
-def grams(prompt: Prompt) -> Tensor:
-    """X'X of each prefix: (B, n, d, d) in float64.
-
-    For iterations that are defined on it. Solving with it squares the condition number: see
-    `ols.py` for how not to.
-    """
-    xs = prompt.xs.double()  # (B, n, d)
-    return sum_before(xs[..., :, None] * xs[..., None, :])
-
-
 def counts(prompt: Prompt) -> Tensor:
     """The number of examples of each prefix: (n,) in float64."""
     return torch.arange(prompt.points, dtype=torch.float64, device=prompt.xs.device)
@@ -84,3 +78,55 @@ def tensor_bytes(*shape: int) -> int:
     for length in shape:
         size *= length
     return size
+
+
+def residuals(xs: Tensor, ys: Tensor, weights: Tensor) -> Tensor:
+    """Y - Xw on the examples of each prefix: (B, n, k, n), zero from the i-th example on.
+
+    Takes (B, n, d), (B, n, k) and (B, n, d, k). This form needs no Gram matrices, which are n
+    times d by d a prompt, and reads each input once for all prefixes.
+    """
+    batch, points, dims, outputs = weights.shape
+    flat = weights.mT.reshape(batch, points * outputs, dims)  # (B, n k, d)
+    fitted = (flat @ xs.mT).reshape(batch, points, outputs, points)  # (B, n, k, n)
+    return mask_examples(ys.mT[:, None] - fitted)
+
+
+def mask_examples(values: Tensor) -> Tensor:
+    """Zero where example j does not come before point i: values are (B, i, k, j)."""
+    points = values.shape[1]
+    later = torch.ones(points, points, dtype=torch.bool, device=values.device).triu()  # (n, n)
+    return values.masked_fill(later[:, None], 0.0)
+
+
+def pull_back(xs: Tensor, values: Tensor) -> Tensor:
+    """X'v of each prefix: (B, n, d, k) from v (B, n, k, n), zero from the i-th example on."""
+    batch, points, outputs, _ = values.shape
+    flat = values.reshape(batch, points * outputs, points) @ xs  # (B, n k, d)
+    return flat.reshape(batch, points, outputs, -1).mT
+
+
+def cached_rows(prompt: Prompt) -> Iterator[slice]:
+    """Slices of prompts whose residuals are small enough for the cache."""
+    size = tensor_bytes(prompt.points, prompt.outputs, prompt.points)
+    rows = max(1, CHUNK // size)
+    for start in range(0, prompt.batch, rows):
+        yield slice(start, start + rows)
+
+
+def smaller_grams(prompt: Prompt) -> Iterator[tuple[int, Tensor]]:
+    """Yield (i, XX') of the prefixes with i < d examples, then (i, X'X) of the others.
+
+    These are (B, i, i) and (B, d, d) in float64: they have the same non-zero eigenvalues, and the
+    smaller one costs less.
+    """
+    xs = prompt.xs.double()  # (B, n, d)
+    first = xs[:, : prompt.dims]  # (B, min(n, d), d)
+    kernel = first @ first.mT  # (B, min(n, d), min(n, d))
+    for i in range(1, min(prompt.points, prompt.dims)):
+        yield i, kernel[:, :i, :i]
+    gram = first.mT @ first  # (B, d, d)
+    for i in range(prompt.dims, prompt.points):
+        if i > prompt.dims:
+            gram = torch.baddbmm(gram, xs[:, i - 1, :, None], xs[:, i - 1, None])  # (B, d, d)
+        yield i, gram

@@ -24,8 +24,8 @@ from innerloop.learners.prefix import LinearLearner
 class Ridge(LinearLearner[Tensor]):
     """Ridge regression: the w that minimises |y - X w|^2 + penalty |w|^2.
 
-    W = (X'X + penalty I)^-1 X'y. Without a penalty it is `OLS`, the limit of small ones. A penalty that is small beside the
-    inputs cannot be told from rounding in the fast way, and takes that of `nested.py`.
+    It is (X'X + penalty I)^-1 X'y; without a penalty `OLS`, the limit of small ones. A penalty that
+    is small beside the inputs drowns in rounding on the fast way, and takes that of `nested.py`.
     """
 
     penalty: float = Field(ge=0, allow_inf_nan=False)
