@@ -48,6 +48,23 @@ def test_listings_have_a_line_for_each(
         assert name in out
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["learners", "nearest-neighbors"], ["NearestNeighbors", "uniform", "weights"]),
+        (["tasks", "linear"], ["LinearRegression", "prior_variance", "standard deviation"]),
+        (["tasks", "scaled-inputs"], ["ScaledInputs", "factor", "must be given"]),
+    ],
+)
+def test_one_entry_is_told_in_full(
+    capsys: pytest.CaptureFixture[str], words: list[str], told: list[str]
+) -> None:
+    code, out, _ = run(capsys, *words)
+    assert code == 0
+    for part in told:
+        assert part in out
+
+
 def test_evaluate_writes_figure_numbers_and_table(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -95,7 +112,10 @@ def test_evaluate_by_step_and_by_shift(capsys: pytest.CaptureFixture[str], tmp_p
         (["evaluate", "ols", "--prompts", "0"], "at least 1"),
         (["evaluate", "ols", "--by", "step", "--prefix", "99"], "expected 0 to 40"),
         (["evaluate", "dims=5"], "no learner was named"),
-        (["evaluate", "ols", "--task", "chain", "--shift", "half-subspace"], "its inputs are its outputs"),
+        (
+            ["evaluate", "ols", "--task", "chain", "--shift", "half-subspace"],
+            "its inputs are its outputs",
+        ),
         (["evaluate", "gradient-descent:steps=3,start=1,2", "dims=3"], "start"),
     ],
 )

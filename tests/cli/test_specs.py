@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from innerloop.cli.specs import build, find, is_setting, keys_of, parse_spec
+from innerloop.cli.specs import build, find, is_setting, parse_spec, settings_of
 from innerloop.core.errors import ConfigurationError
-from innerloop.learners import LEARNERS, GradientDescent, Newton, Ridge
+from innerloop.learners import LEARNERS, GradientDescent, NearestNeighbors, Newton, Ridge
 from innerloop.tasks import TASKS, LinearRegression
 
 
@@ -85,5 +85,9 @@ def test_bad_values_are_one_sentence(kind: type, settings: dict[str, str], sente
 
 
 def test_settings_and_defaults() -> None:
-    assert keys_of(Ridge) == {"penalty": ...}
-    assert keys_of(LinearRegression)["noise"] == 0
+    (penalty,) = settings_of(Ridge)
+    assert (penalty.key, penalty.required) == ("penalty", True)
+    noise = next(setting for setting in settings_of(LinearRegression) if setting.key == "noise")
+    assert (noise.required, noise.default) == (False, 0)
+    assert "standard deviation" in noise.description
+    assert [setting.key for setting in settings_of(NearestNeighbors)] == ["k", "weights"]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -51,19 +52,38 @@ def find(kind: str, name: str, table: Mapping[str, type[Thing]]) -> type[Thing]:
 
 def build(kind: type[Thing], settings: Mapping[str, Any]) -> Thing:
     """Make one of a class from settings as text; a mistake is one sentence."""
+    keys = [setting.key for setting in settings_of(kind)]
     try:
         return kind(**settings)
     except ValidationError as error:
-        raise ConfigurationError(explain(error, kind.__name__, keys_of(kind))) from error
+        raise ConfigurationError(explain(error, kind.__name__, keys)) from error
 
 
-def keys_of(kind: type[Any]) -> dict[str, Any]:
-    """The settings of a class, as a user writes them, with their defaults; `...` without one."""
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting of a task, learner or shift, as a user writes it."""
+
+    key: str
+    required: bool
+    default: Any
+    description: str
+    told: bool
+    """Whether a user gives it; a shift takes its task, and the task's sizes, from elsewhere."""
+
+
+def settings_of(kind: type[Any]) -> list[Setting]:
+    """The settings of a class, in order."""
     fields = kind.model_fields if issubclass(kind, BaseModel) else kind.__pydantic_fields__
-    return {
-        field.alias or name: ... if field.is_required() else field.default
+    return [
+        Setting(
+            key=field.alias or name,
+            required=field.is_required(),
+            default=field.default,
+            description=field.description or "",
+            told=not field.exclude and name != "task",
+        )
         for name, field in fields.items()
-    }
+    ]
 
 
 def _bare(name: str) -> str:

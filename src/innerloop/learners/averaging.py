@@ -11,10 +11,10 @@ from innerloop.learners.prefix import LinearLearner, counts, moments
 
 @dataclass(frozen=True, config=STRICT)
 class Averaging(LinearLearner[Tensor]):
-    """Averaging: the mean of y_j x_j as weights, X'y / i.
+    """The mean of y_j x_j as weights.
 
-    The cheapest estimate that is right on average for whitened inputs: one gradient step of size 1
-    from zero on the averaged loss. A baseline of Garg et al. (2022).
+    w = X'y / i. The cheapest estimate that is right on average for whitened inputs: one gradient
+    step of size 1 from zero on the averaged loss. A baseline of Garg et al. (2022).
     """
 
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)

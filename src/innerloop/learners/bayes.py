@@ -13,7 +13,7 @@ from innerloop.learners.ridge import Ridge
 
 @dataclass(frozen=True, config=STRICT)
 class Bayes(LinearLearner[Tensor]):
-    """The posterior mean of the weights, the best there is for noisy linear regression.
+    """The posterior mean of noisy linear regression.
 
     E[w | X, y] for y = w.x + N(0, noise^2) and w ~ N(0, prior_variance I). It is ridge with penalty
     noise^2 / prior_variance, which no learner beats on average over such problems (Akyurek et al.

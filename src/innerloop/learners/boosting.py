@@ -15,13 +15,13 @@ from innerloop.learners._estimators import Reals, fit_each_prefix
 
 @dataclass(frozen=True, config=STRICT)
 class Boosting(OneShot):
-    """XGBoost's regression trees, one model a prefix and output; a baseline of Garg et al. (2022).
+    """XGBoost's regression trees on each prefix.
 
-    `rounds` trees of at most `depth` levels, each fitted to what the ones before leave of the
-    squared error and added `learning_rate` times; all else as XGBoost has it. Nothing is drawn at
-    random. Split points are searched exactly: on a hundred examples that is faster than
-    histograms. An empty prefix answers 0, a single example its y. With `signs` the trees see only
-    the signs of the inputs.
+    One model a prefix and output; a baseline of Garg et al. (2022). `rounds` trees of at most
+    `depth` levels, each fitted to what the ones before leave of the squared error and added
+    `learning_rate` times; all else as XGBoost has it. Nothing is drawn at random. Split points are
+    searched exactly: on a hundred examples that is faster than histograms. An empty prefix answers
+    0, a single example its y. With `signs` the trees see only the signs of the inputs.
 
     XGBoost computes in float32: answers are good to 1e-6 of the outputs' size.
     """

@@ -37,12 +37,12 @@ class ConjugateState:
 
 @dataclass(frozen=True, config=STRICT)
 class ConjugateGradient(LinearLearner[ConjugateState]):
-    """Conjugate gradient on the normal equations of each prefix.
+    """Conjugate gradient on the normal equations.
 
     After K steps the weights are the best in the span of X'y, S X'y, .., S^(K-1) X'y, with S = X'X.
     This is Hestenes and Stiefel's method for least squares (CGLS), which multiplies by X and X' in
-    turn: it never forms S, whose rounding is that of the squared condition number. Residuals
-    are computed anew at every step; a recurrence would keep n numbers more a prefix and output.
+    turn: it never forms S, whose rounding is that of the squared condition number. Residuals are
+    computed anew at every step; a recurrence would keep n numbers more a prefix and output.
 
     In exact arithmetic d steps end at the least squares solution of least norm. In floating point
     that holds for small condition numbers only, see docs/conjugate-gradient.md. The path depends

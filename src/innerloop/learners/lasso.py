@@ -16,7 +16,8 @@ EXACT = 1e-9
 """How far the optimality conditions may be off, in parts of the penalty."""
 ROUNDING = 1e-13
 """The same in parts of the numbers behind them, for penalties that are small beside these."""
-REPAIRS = 2
+REPAIRS = (1, 1, 0)
+"""Attempts at what is off: from the weights at hand (1), and at last from zero (0)."""
 SWALLOWED = 1e-14
 """Part of |x y| below which the penalty does not show in sums of such numbers."""
 TOGETHER = 512
@@ -25,10 +26,11 @@ TOGETHER = 512
 
 @dataclass(frozen=True, config=STRICT)
 class Lasso(LinearLearner[Tensor]):
-    """The w that minimises |y - X w|^2 / (2 i) + penalty |w|_1 over i examples, each output alone.
+    """The Lasso: |y - X w|^2 / 2i + penalty |w|_1.
 
-    The objective and the penalty of scikit-learn's Lasso without intercept, but solved to rounding
-    (see `lasso_path.py`). Where several w are as good, it is one of them.
+    The w that minimises |y - X w|^2 / (2 i) + penalty |w|_1 over i examples, each output alone. The
+    objective and the penalty of scikit-learn's Lasso without intercept, but solved to rounding (see
+    `lasso_path.py`). Where several w are as good, it is one of them.
     """
 
     penalty: float = Field(gt=0, allow_inf_nan=False)
@@ -51,14 +53,14 @@ class Lasso(LinearLearner[Tensor]):
         weights = lasso_path(xs, ys, growth)  # (N, n, d)
         p = sum_before(growth)  # (N, n)
         rows = rows_within_budget(tensor_bytes(2 * prompt.dims + 3 * prompt.points, prompt.dims))
-        for _ in range(REPAIRS):
+        for near in REPAIRS:
             wrong = torch.nonzero(_excess(xs, ys, weights, p) > 1)  # (R, 2)
             if len(wrong) == 0:
                 break
             for which, i in (part.unbind(dim=1) for part in wrong.split(rows)):  # (r,), (r,)
                 known = torch.arange(prompt.points, device=xs.device) < i[:, None]  # (r, n)
                 x, y = xs[which] * known[..., None], ys[which] * known  # (r, n, d), (r, n)
-                weights[which, i] = settle(x, y, p[which, i], weights[which, i])  # (r, d)
+                weights[which, i] = settle(x, y, p[which, i], near * weights[which, i])  # (r, d)
         return weights.unflatten(0, (-1, prompt.outputs)).permute(0, 2, 3, 1)
 
 

@@ -72,7 +72,7 @@ def lasso_path(xs: Tensor, ys: Tensor, growth: Tensor) -> Tensor:
     """
     batch, _, dims = xs.shape
     none = xs.new_zeros(dims, batch)  # (d, N)
-    start = (xs.new_zeros(dims, dims, batch), none, none.clone(), none.clone(), none[0])
+    start = (xs.new_zeros(dims, dims, batch), *(none.clone() for _ in range(4)), none[0])
     return _follow(_path(xs, ys, growth, *start)).permute(2, 0, 1)
 
 
@@ -80,27 +80,30 @@ def settle(xs: Tensor, ys: Tensor, weight: Tensor, near: Tensor) -> Tensor:
     """Weights (N, d) of whole prompts xs (N, n, d), ys (N, n) with p = weight (N,), from near ones.
 
     The same path, from the problem that the near weights (N, d) solve to the true one, with a new
-    tableau and exact residuals. The nearer they are, the more exact is the end.
+    tableau and exact residuals. The nearer they are, the more exact is the end; from zero it is a
+    long way that cannot fail.
     """
-    left = ys - (xs @ near[..., None])[..., 0]  # (N, n)
-    gradient = (left[:, None] @ xs)[:, 0].T  # (d, N)
-    w = near.T  # (d, N)
-    sign = w.sign()  # (d, N)
-    s = torch.where(w == 0, (gradient / weight).clamp(-1, 1), sign)  # (d, N)
     gram = (xs.mT @ xs).permute(1, 2, 0).contiguous()  # (d, d, N)
-    place = torch.where(w == 0, s, w)  # (d, N)
-    start = (gram, sign, place, gradient - weight * s, weight)
-    path = _path(xs[:, :1], ys[:, :1], ys[:, :1], *start)
-    for j in range(w.shape[0]):
-        _sweep(path.table, torch.full_like(path.seen, j), sign[j] != 0, torch.ones_like(sign[j]))
-    return _follow(path)[0].T
+    power = gram.diagonal(dim1=0, dim2=1).T.clone()  # (d, N)
+    on = near.T != 0  # (d, N)
+    for j in range(xs.shape[2]):
+        on[j] &= gram[j, j] > DEPENDENT * power[j]
+        _sweep(gram, torch.full_like(on[j], j, dtype=torch.long), on[j], torch.ones_like(weight))
+    w = near.T * on  # (d, N)
+    left = ys - (xs @ w.T[..., None])[..., 0]  # (N, n)
+    gradient = (left[:, None] @ xs)[:, 0].T  # (d, N)
+    # From zero all of s may be scaled: then G w + p s is a q that some y has, as on any true path.
+    limit = torch.where(on.any(dim=0), weight, torch.maximum(weight, gradient.abs().amax(dim=0)))
+    s = torch.where(on, w.sign(), (gradient / limit).clamp(-1, 1))  # (d, N)
+    start = (gram, power, w.sign(), torch.where(on, w, s), gradient - weight * s, weight)
+    return _follow(_path(xs[:, :1], ys[:, :1], ys[:, :1], *start))[0].T
 
 
 def _path(
     xs: Tensor, ys: Tensor, growth: Tensor,
-    gram: Tensor, sign: Tensor, place: Tensor, pull: Tensor, weight: Tensor,
+    table: Tensor, power: Tensor, sign: Tensor, place: Tensor, pull: Tensor, weight: Tensor,
 ) -> _Path:  # fmt: skip
-    """A path that starts with G = gram (d, d, N), and takes the examples xs (N, n, d) from there.
+    """A path from a given state on, with the examples xs (N, n, d), ys and growth (N, n) to take.
 
     The last one is never taken: it is the question.
     """
@@ -108,9 +111,9 @@ def _path(
         xs=xs.permute(1, 2, 0).contiguous(),
         ys=ys.T.contiguous(),
         growth=growth.T.contiguous(),
-        table=gram,
-        scratch=torch.empty_like(gram),
-        power=gram.diagonal(dim1=0, dim2=1).T.clone(),
+        table=table,
+        scratch=torch.empty_like(table),
+        power=power,
         sign=sign.contiguous(),
         place=place.contiguous(),
         pull=pull.contiguous(),

@@ -20,12 +20,13 @@ _BYTES = 2**21
 
 @dataclass(frozen=True, config=STRICT | ConfigDict(populate_by_name=True))
 class NearestNeighbors(OneShot):
-    """The mean of y over the k nearest earlier examples, by Euclidean distance.
+    """The mean over the k nearest earlier examples.
 
-    With fewer than k examples all of them count; without any the answer is 0. "distance" weighs
-    y_j by 1 / |x - x_j|, and a question that equals examples takes the mean of just those.
-    Both are baselines of Garg et al. (2022). Akyurek et al. (2022) print the weights |x - x_j|^2,
-    which grow with the distance: 1 / distance, as in the public code, is what is meant.
+    The mean of y over the k nearest earlier examples, by Euclidean distance. With fewer than k
+    examples all of them count; without any the answer is 0. "distance" weighs y_j by 1 / |x - x_j|,
+    and a question that equals examples takes the mean of just those. Both are baselines of Garg et
+    al. (2022). Akyurek et al. (2022) print the weights |x - x_j|^2, which grow with the distance: 1
+    / distance, as in the public code, is what is meant.
 
     Among examples at equal distances the earlier ones are nearer, so the order of the examples
     matters where the k-th and the next are equally far, and only there.

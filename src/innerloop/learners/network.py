@@ -46,14 +46,14 @@ class AdamState:
 
 @dataclass(frozen=True, config=STRICT)
 class NetworkByAdam(Learner[AdamState]):
-    """A network with one hidden layer of ReLU units, trained on each prefix by Adam.
+    """A two-layer ReLU network trained by Adam.
 
-    f(x) = V ReLU(W x + b) + c after `steps` full-batch steps. A baseline of Garg et al. (2022),
-    whose settings are the defaults. The loss is the mean squared
-    error over the examples of the prefix (and over the outputs). Every prompt and prefix starts
-    from the same network, drawn from `seed` as torch.nn.Linear draws it: uniform in
-    +-1/sqrt(inputs of the layer), biases too. Adam's constants are torch's. Without examples
-    there is nothing to train on, and the answer is 0.
+    f(x) = V ReLU(W x + b) + c, trained on each prefix by `steps` full-batch steps. A baseline of
+    Garg et al. (2022), whose settings are the defaults. The loss is the mean squared error over the
+    examples of the prefix (and over the outputs). Every prompt and prefix starts from the same
+    network, drawn from `seed` as torch.nn.Linear draws it: uniform in +-1/sqrt(inputs of the
+    layer), biases too. Adam's constants are torch's. Without examples there is nothing to train on,
+    and the answer is 0.
 
     Computed in float64. Adam divides each gradient by its own size, so that where a gradient
     vanishes it steps by its rounding: after 100 steps in float32 the order of the examples moves

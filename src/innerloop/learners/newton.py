@@ -45,13 +45,13 @@ class NewtonState:
 
 @dataclass(frozen=True, config=STRICT)
 class Newton(LinearLearner[NewtonState]):
-    """Newton's method for the inverse of X'X, whose product with X'y are the weights.
+    """Newton's method for the inverse of X'X.
 
-    M <- 2M - M S M from M = alpha S, with S = X'X; the weights are M X'y (fu2023 eq. 8). alpha is
-    1 / ||S S'||_F by default ("frobenius"). The paper prints 2 / ||S S'||_2 ("paper"), which
-    stalls: it sends the first eigenvalue of M to zero, and rounding decides what becomes of it
-    some fifty steps later. A number is alpha itself, the same for all prefixes, as a circuit has
-    it; the iteration diverges where it is more than 2 / ||S S'||_2. Without inputs M is zero.
+    M <- 2M - M S M from M = alpha S, with S = X'X; the weights are M X'y (fu2023 eq. 8). alpha is 1
+    / ||S S'||_F by default ("frobenius"). The paper prints 2 / ||S S'||_2 ("paper"), which stalls:
+    it sends the first eigenvalue of M to zero, and rounding decides what becomes of it some fifty
+    steps later. A number is alpha itself, the same for all prefixes, as a circuit has it; the
+    iteration diverges where it is more than 2 / ||S S'||_2. Without inputs M is zero.
 
     Every M is a polynomial in S and shares its eigenvectors. So S is decomposed once, and each
     step acts on the eigenvalues: m <- 2m - m s m. These are the same iterates as those of matrix

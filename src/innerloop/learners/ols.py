@@ -13,12 +13,12 @@ from innerloop.learners.prefix import LinearLearner
 
 @dataclass(frozen=True, config=STRICT)
 class OLS(LinearLearner[Tensor]):
-    """Ordinary least squares: the smallest w among those that minimise |y - X w|^2.
+    """Ordinary least squares, of minimum norm.
 
-    Singular values of a prefix of i examples count as zero below max(i, d) * eps times the largest
-    one, as in numpy's lstsq. In prompts of a coarser type than float64 they do so below four times
-    the eps of float32: inputs in a subspace are in it up to their own rounding only, which must
-    not pass for a direction.
+    The smallest w among those that minimise |y - X w|^2. Singular values of a prefix of i examples
+    count as zero below max(i, d) * eps times the largest one, as in numpy's lstsq. In prompts of a
+    coarser type than float64 they do so below four times the eps of float32: inputs in a subspace
+    are in it up to their own rounding only, which must not pass for a direction.
     """
 
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)

@@ -22,10 +22,11 @@ from innerloop.learners.prefix import LinearLearner
 
 @dataclass(frozen=True, config=STRICT)
 class Ridge(LinearLearner[Tensor]):
-    """Ridge regression: the w that minimises |y - X w|^2 + penalty |w|^2.
+    """Ridge regression: |y - X w|^2 + penalty |w|^2.
 
-    It is (X'X + penalty I)^-1 X'y; without a penalty `OLS`, the limit of small ones. A penalty that
-    is small beside the inputs drowns in rounding on the fast way, and takes that of `nested.py`.
+    The minimum is at It is (X'X + penalty I)^-1 X'y; without a penalty `OLS`, the limit of small
+    ones. A penalty that is small beside the inputs drowns in rounding on the fast way, and takes
+    that of `nested.py`.
     """
 
     penalty: float = Field(ge=0, allow_inf_nan=False)

@@ -14,11 +14,12 @@ from innerloop.learners.prefix import LinearLearner, tensor_bytes
 
 @dataclass(frozen=True, config=STRICT)
 class ShermanMorrison(LinearLearner[Tensor]):
-    """Recursive least squares: keep P = (X'X + penalty I)^-1 and move it by each example (x, y).
+    """Ridge by rank-one updates, example by example.
 
-    With g = P x / (1 + x.P x): w <- w + g (y - x.w) and P <- P - g (P x)', from w = 0 and
-    P = I / penalty. Equal to ridge at every prefix (Akyurek et al. 2022, theorem 2), up to rounding
-    that grows as |X|^2 / penalty: for tiny penalties use `Ridge`.
+    Recursive least squares: keep P = (X'X + penalty I)^-1 and move it by each example (x, y). With
+    g = P x / (1 + x.P x): w <- w + g (y - x.w) and P <- P - g (P x)', from w = 0 and P = I /
+    penalty. Equal to ridge at every prefix (Akyurek et al. 2022, theorem 2), up to rounding that
+    grows as |X|^2 / penalty: for tiny penalties use `Ridge`.
     """
 
     penalty: float = Field(gt=0, allow_inf_nan=False)

@@ -27,15 +27,16 @@ Two features that divide a node alike differ by rounding only, and rounding must
 
 @dataclass(frozen=True, config=STRICT)
 class GreedyTree(OneShot):
-    """A regression tree a prefix, grown greedily (CART); a baseline of Garg et al. (2022).
+    """A greedy regression tree (CART).
 
-    Each node takes the feature and threshold that leave the least squared error, summed over the
-    outputs; it is split as long as its outputs differ and some feature does, down to `depth`
-    (None: no limit). Thresholds lie midway between neighbouring values; a leaf answers its mean,
-    an empty prefix 0. These are scikit-learn's rules, with two differences: equally good splits
-    go to the lowest feature, then to the lowest threshold (scikit-learn draws one), and values
-    are told apart in float64 (scikit-learn rounds inputs to float32).
-    With `signs` the tree sees only the signs of the inputs.
+    A regression tree a prefix, grown greedily (CART); a baseline of Garg et al. (2022). Each node
+    takes the feature and threshold that leave the least squared error, summed over the outputs; it
+    is split as long as its outputs differ and some feature does, down to `depth` (None: no limit).
+    Thresholds lie midway between neighbouring values; a leaf answers its mean, an empty prefix 0.
+    These are scikit-learn's rules, with two differences: equally good splits go to the lowest
+    feature, then to the lowest threshold (scikit-learn draws one), and values are told apart in
+    float64 (scikit-learn rounds inputs to float32). With `signs` the tree sees only the signs of
+    the inputs.
     """
 
     depth: Annotated[int, Field(ge=1)] | None = 4

@@ -26,12 +26,13 @@ _TRANSIENT, _TAIL = 16, 32
 
 
 class RepresentationAR(Task):
-    """Time series x_{t+1} = A Phi(x_{t-q+1}, .., x_t) + noise with a fixed representation.
+    """Time series through a fixed representation.
 
-    The d x d matrix A ~ N(0, 1) is drawn for each prompt; the leaky-ReLU network Phi from q d to d
-    numbers is fixed by its seed (Gao et al., 2025); the noise is N(0, noise^2 I). A stream:
-    y_i = x_{i+1}, scored where the history is complete, i >= q - 1. The truth holds "A" (B, d, d),
-    features by outputs, and "features" (B, n, d), Phi of the history, zero where it is incomplete.
+    Time series x_{t+1} = A Phi(x_{t-q+1}, .., x_t) + noise with a fixed representation. The d x d
+    matrix A ~ N(0, 1) is drawn for each prompt; the leaky-ReLU network Phi from q d to d numbers is
+    fixed by its seed (Gao et al., 2025); the noise is N(0, noise^2 I). A stream: y_i = x_{i+1},
+    scored where the history is complete, i >= q - 1. The truth holds "A" (B, d, d), features by
+    outputs, and "features" (B, n, d), Phi of the history, zero where it is incomplete.
 
     Stability. Phi is scaled so that E|Phi(h)|^2 = g^2 v for h ~ N(0, v I), with g = `GAIN` = 0.5.
     With a fresh A at each step the variance would obey v' = g^2 v + noise^2, and the first q tokens

@@ -11,13 +11,13 @@ from innerloop.tasks.draws import normal
 
 
 class ChainOfThought(Task):
-    """The states of a leaky-ReLU network, one token a layer, input after input.
+    """Chains of thought through random networks.
 
-    The tokens are x_0, s_0^1 .. s_0^L, x_1, s_1^1 .. with x ~ N(0, I), s^0 = x and
-    s^l = leaky_relu(s^{l-1} W_l); the network is drawn anew for each prompt (Gao et al., 2025,
-    after Li et al., 2023). `points` counts tokens. Positions that are followed by a fresh x are
-    not scored. The truth holds "layers" (B, L, d, d), input by output, and "level" (B, n), the
-    number l of the token at each position.
+    The states of a leaky-ReLU network, one token a layer, input after input. The tokens are x_0,
+    s_0^1 .. s_0^L, x_1, s_1^1 .. with x ~ N(0, I), s^0 = x and s^l = leaky_relu(s^{l-1} W_l); the
+    network is drawn anew for each prompt (Gao et al., 2025, after Li et al., 2023). `points` counts
+    tokens. Positions that are followed by a fresh x are not scored. The truth holds "layers" (B, L,
+    d, d), input by output, and "level" (B, n), the number l of the token at each position.
 
     The weights are N(0, 2 / ((1 + slope^2) d)): given s, each coordinate before the activation is
     normal, and the activation keeps (1 + slope^2) / 2 of its second moment, so that E[s^2] = 1 at

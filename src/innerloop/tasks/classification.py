@@ -10,7 +10,7 @@ from innerloop.tasks.linear import LinearTask
 
 
 class LinearClassification(LinearTask):
-    """Labels -1 and +1 on the two sides of a random hyperplane through zero.
+    """Labels -1 and +1 beside a random hyperplane.
 
     y = sign(x . w) with w ~ N(0, I) and x ~ N(0, I); the hyperplane itself is labelled +1.
     """

@@ -42,11 +42,12 @@ class LinearTask(FunctionTask):
 
 
 class LinearRegression(LinearTask):
-    """Linear functions y = x . w + noise with dense normal weights.
+    """Linear functions with dense normal weights.
 
-    w ~ N(0, prior_variance I), x ~ N(0, covariance), noise ~ N(0, noise^2). The setting of
-    Garg et al. (2022); Akyurek et al. (2022) vary noise and prior, Fu et al. (2023) the covariance.
-    Where the covariance is given by eigenvalues, its basis is drawn uniformly for each prompt.
+    y = x . w + noise with w ~ N(0, prior_variance I), x ~ N(0, covariance), noise ~ N(0, noise^2).
+    The setting of Garg et al. (2022); Akyurek et al. (2022) vary noise and prior, Fu et al. (2023)
+    the covariance. Where the covariance is given by eigenvalues, its basis is drawn uniformly for
+    each prompt.
     """
 
     noise: FiniteFloat = Field(

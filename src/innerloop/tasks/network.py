@@ -11,7 +11,7 @@ from innerloop.tasks.function import FunctionTask, number
 
 
 class TwoLayerNetwork(FunctionTask):
-    """Networks with one hidden layer of ReLU units and normal weights.
+    """Networks with one hidden layer of ReLU units.
 
     y = sqrt(2 / hidden) sum_j v_j relu(u_j . x), all weights N(0, 1), x ~ N(0, I). Garg et al.
     (2022). The truth holds "u" (B, d, hidden) and "v" (B, hidden, 1).

@@ -10,9 +10,10 @@ from innerloop.tasks.linear import LinearTask
 
 
 class QuadraticRegression(LinearTask):
-    """Functions linear in the squares of the inputs, on the scale of linear ones.
+    """Linear functions of the squared inputs.
 
-    y = sum_i w_i x_i^2 / sqrt(3) with w ~ N(0, I) and x ~ N(0, I). Garg et al. (2022).
+    Functions linear in the squares of the inputs, on the scale of linear ones. y = sum_i w_i x_i^2
+    / sqrt(3) with w ~ N(0, I) and x ~ N(0, I). Garg et al. (2022).
     """
 
     def draw_weights(self, batch: int, generator: torch.Generator) -> Tensor:

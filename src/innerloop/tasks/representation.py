@@ -76,12 +76,12 @@ def mean_square(phi: Representation, inputs: int) -> float:
 
 
 class RepresentationRegression(FunctionTask):
-    """Linear functions of a fixed random representation of the inputs.
+    """Linear functions of a fixed representation.
 
     y = A Phi(x) + noise with x ~ N(0, I): A ~ N(0, 1) is drawn for each prompt, the leaky-ReLU
     network Phi is fixed by its seed and is what a model has to learn (Gao et al., 2025). Every
-    layer of Phi is d wide and ends in the activation: a linear last layer would be a part of A.
-    The truth holds "A" (B, features, k) and "features" Phi(x) (B, n, features).
+    layer of Phi is d wide and ends in the activation: a linear last layer would be a part of A. The
+    truth holds "A" (B, features, k) and "features" Phi(x) (B, n, features).
     """
 
     outputs: int = Field(

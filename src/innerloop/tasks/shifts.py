@@ -106,9 +106,10 @@ class Shift(Task):
 
 
 class SkewedCovariance(Shift):
-    """Inputs whose covariance has eigenvalues proportional to 1/i^2, with the trace kept.
+    """Inputs with covariance eigenvalues 1/i^2.
 
-    The basis is drawn uniformly for each prompt.
+    Inputs whose covariance has eigenvalues proportional to 1/i^2, with the trace kept. The basis is
+    drawn uniformly for each prompt.
     """
 
     @classmethod
@@ -126,10 +127,11 @@ class SkewedCovariance(Shift):
 
 
 class HalfSubspace(Shift):
-    """Inputs from a random subspace of half the dimensions, with their mean square length kept.
+    """Inputs from a random half of the dimensions.
 
-    The inputs are projected on a subspace of ceil(d / 2) dimensions, drawn uniformly for each
-    prompt, and scaled by the root of what the projection costs on average.
+    Inputs from a random subspace of half the dimensions, with their mean square length kept. The
+    inputs are projected on a subspace of ceil(d / 2) dimensions, drawn uniformly for each prompt,
+    and scaled by the root of what the projection costs on average.
     """
 
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
@@ -141,7 +143,10 @@ class HalfSubspace(Shift):
 
 
 class NoisyOutputs(Shift):
-    """Outputs with noise that the task does not have."""
+    """Outputs with additional noise.
+
+    Outputs with noise that the task does not have.
+    """
 
     noise: FiniteFloat = Field(
         default=1.0, ge=0, description="standard deviation of the noise added"
@@ -163,10 +168,11 @@ class NoisyOutputs(Shift):
 
 
 class OrthogonalQuery(Shift):
-    """Queries orthogonal to all examples before them, where nothing is known of the function.
+    """Queries orthogonal to all earlier examples.
 
-    They have a uniformly random direction and the length of a fresh input. They exist for fewer
-    examples than dimensions only, so that prompts have at most d points.
+    Queries orthogonal to all examples before them, where nothing is known of the function. They
+    have a uniformly random direction and the length of a fresh input. They exist for fewer examples
+    than dimensions only, so that prompts have at most d points.
     """
 
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
@@ -185,7 +191,10 @@ class OrthogonalQuery(Shift):
 
 
 class ExampleQuery(Shift):
-    """Queries that repeat one of the examples before them; a fresh input where there are none."""
+    """Queries that repeat an earlier example.
+
+    Queries that repeat one of the examples before them; a fresh input where there are none.
+    """
 
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
         """Plain inputs; the query of prefix i is x_j with j uniform in 0 .. i-1."""
@@ -200,7 +209,10 @@ class ExampleQuery(Shift):
 
 
 class RandomOrthant(Shift):
-    """Examples from one random orthant, queries from another, each drawn for each prompt."""
+    """Examples and queries from two random orthants.
+
+    Examples from one random orthant, queries from another, each drawn for each prompt.
+    """
 
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
         """Inputs with their signs replaced by those of the orthants."""
@@ -211,7 +223,10 @@ class RandomOrthant(Shift):
 
 
 class OppositeOrthant(Shift):
-    """Examples from one random orthant, queries from the opposite one."""
+    """Examples and queries from opposite orthants.
+
+    Examples from one random orthant, queries from the opposite one.
+    """
 
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
         """Inputs with their signs replaced by those of the orthant, and by the opposite ones."""
@@ -222,7 +237,10 @@ class OppositeOrthant(Shift):
 
 
 class ScaledInputs(Shift):
-    """Inputs times a factor; the function is the same."""
+    """Inputs times a factor.
+
+    Inputs times a factor; the function is the same.
+    """
 
     factor: FiniteFloat = Field(gt=0, description="what every input is multiplied by")
 
@@ -232,7 +250,10 @@ class ScaledInputs(Shift):
 
 
 class ScaledWeights(Shift):
-    """A function times a factor; the inputs, and the noise if there is any, are the same."""
+    """Functions times a factor.
+
+    A function times a factor; the inputs, and the noise if there is any, are the same.
+    """
 
     factor: FiniteFloat = Field(
         gt=0, description="what every value of the function is multiplied by"

@@ -10,7 +10,7 @@ from innerloop.tasks.linear import LinearTask
 
 
 class SparseLinearRegression(LinearTask):
-    """Linear functions with a few non-zero weights, elsewhere for each prompt.
+    """Linear functions with few non-zero weights.
 
     Exactly `sparsity` weights are N(0, 1), on a uniformly random support; x ~ N(0, I). Garg et al.
     (2022); Yang et al. (2024) vary the sparsity.

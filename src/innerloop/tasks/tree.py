@@ -10,7 +10,7 @@ from innerloop.tasks.function import FunctionTask, number
 
 
 class DecisionTree(FunctionTask):
-    """Decision trees that ask for the signs of random coordinates.
+    """Decision trees on signs of random coordinates.
 
     A complete binary tree, drawn anew for each prompt: every inner node looks at a uniformly random
     coordinate and goes right where it is positive; the leaves hold N(0, 1); x ~ N(0, I). Garg et

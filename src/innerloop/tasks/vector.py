@@ -8,11 +8,11 @@ from innerloop.tasks.linear import LinearTask
 
 
 class VectorGeneration(LinearTask):
-    """Linear functions with weights of length 1 and no noise.
+    """Linear functions with weights of length 1.
 
     theta is uniform on the unit sphere and stands in truth["w"]; x ~ N(0, I). The prompts of Chen
-    et al. (2025), who ask for a vector v with <v, theta> = alpha, which a linear looped
-    transformer answers with alpha times its weights.
+    et al. (2025), who ask for a vector v with <v, theta> = alpha, which a linear looped transformer
+    answers with alpha times its weights.
     """
 
     def draw_weights(self, batch: int, generator: torch.Generator) -> Tensor:
