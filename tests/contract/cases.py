@@ -70,9 +70,7 @@ CASES: dict[str, Case] = {
     "greedy tree on signs": Case(learner=il.GreedyTree(signs=True), sizes=((3, 8), (5, 12))),
     "greedy tree without limit": Case(learner=il.GreedyTree(None), sizes=((3, 8), (5, 12))),
     # XGBoost computes in float32, whatever it is given.
-    "boosting": Case(
-        learner=il.Boosting(rounds=3), tolerance=1e-5, sizes=((3, 6),), outputs=(2,)
-    ),
+    "boosting": Case(learner=il.Boosting(rounds=3), tolerance=1e-5, sizes=((3, 6),), outputs=(2,)),
     "boosting on signs": Case(
         learner=il.Boosting(rounds=3, signs=True), tolerance=1e-5, sizes=((3, 7),), outputs=(1,)
     ),

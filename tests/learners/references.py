@@ -3,7 +3,6 @@
 import warnings
 
 import numpy as np
-import scipy.linalg
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso as ScikitLasso
@@ -26,13 +25,13 @@ def linear_prompt(seed: int, xs: Tensor, outputs: int = 1, noise: float = 0.5) -
 
 
 def least_squares(prompt: Prompt, rcond: float | None = None) -> np.ndarray:
-    """Minimum-norm weights (B, n, d, k) by scipy; rcond is max(i, d) * eps unless told."""
+    """Minimum-norm weights (B, n, d, k) by LAPACK's gelsd; rcond is max(i, d) * eps unless told."""
     xs, ys = prompt.xs.double().numpy(), prompt.ys.double().numpy()
     weights = np.zeros((*xs.shape, ys.shape[2]))
     for b in range(len(xs)):
         for i in range(1, xs.shape[1]):
             cut = max(i, xs.shape[2]) * np.finfo(float).eps if rcond is None else rcond
-            weights[b, i] = scipy.linalg.lstsq(xs[b, :i], ys[b, :i], cond=cut)[0]
+            weights[b, i] = np.linalg.lstsq(xs[b, :i], ys[b, :i], rcond=cut)[0]
     return weights
 
 

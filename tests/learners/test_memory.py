@@ -1,4 +1,4 @@
-"""Memory stays bounded at 1280 prompts, d = 20, 101 points: each learner in a process of its own."""
+"""Memory stays bounded at 1280 prompts, d = 20, 101 points: each learner in its own process."""
 
 import subprocess
 import sys

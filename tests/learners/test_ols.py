@@ -26,7 +26,7 @@ def with_condition(seed: int, batch: int, points: int, dims: int, condition: flo
 
 @pytest.mark.parametrize("noise", [0.0, 0.5])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_equals_scipy_at_every_prefix(seed: int, noise: float) -> None:
+def test_equals_numpy_at_every_prefix(seed: int, noise: float) -> None:
     prompt = linear_prompt(seed, normal(seed, 6, 41, 20), noise=noise)
     assert distance(OLS().weights(prompt), least_squares(prompt)) < REFERENCE
 
@@ -36,7 +36,7 @@ def test_equals_scipy_at_every_prefix(seed: int, noise: float) -> None:
     [(1, 3, 1), (2, 3, 2), (2, 1, 1), (30, 1, 2), (4, 9, 2), (10, 9, 1), (9, 9, 1), (12, 5, 3),
      (150, 4, 2), (90, 40, 1)],
 )  # fmt: skip
-def test_equals_scipy_at_all_shapes(points: int, dims: int, outputs: int) -> None:
+def test_equals_numpy_at_all_shapes(points: int, dims: int, outputs: int) -> None:
     prompt = linear_prompt(3, normal(3, 3, points, dims), outputs)
     assert distance(OLS().weights(prompt), least_squares(prompt)) < REFERENCE
 

@@ -37,7 +37,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("penalty", [0, -1, float("inf")])
 def test_impossible_penalties_are_refused(penalty: float) -> None:
     with pytest.raises(ValidationError, match="penalty"):
-        ShermanMorrison(penalty)
+        ShermanMorrison(penalty=penalty)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

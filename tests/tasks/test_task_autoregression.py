@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from tests.tasks.task_statistics import SIGNIFICANCE, normal_probability, seeded
 
 from innerloop.core.tolerances import REFERENCE
 from innerloop.tasks import autoregression
@@ -14,6 +13,7 @@ from innerloop.tasks.autoregression import (
     RepresentationAR,
     growth,
 )
+from tests.tasks.task_statistics import SIGNIFICANCE, normal_probability, seeded
 
 
 def test_every_token_follows_from_the_ones_before_it() -> None:

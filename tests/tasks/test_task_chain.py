@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from tests.tasks.task_statistics import LARGEST_Z, SIGNIFICANCE, normal_probability, seeded, z_score
 
 from innerloop.tasks.chain import ChainOfThought
+from tests.tasks.task_statistics import LARGEST_Z, SIGNIFICANCE, normal_probability, seeded, z_score
 
 
 @pytest.mark.parametrize("points", [1, 3, 4, 5, 11])

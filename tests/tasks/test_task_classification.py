@@ -1,9 +1,9 @@
 """Linear classification: signs, never zero."""
 
 import torch
-from tests.tasks.task_statistics import LARGEST_Z, SIGNIFICANCE, normal_probability, seeded, z_score
 
 from innerloop.tasks.classification import LinearClassification
+from tests.tasks.task_statistics import LARGEST_Z, SIGNIFICANCE, normal_probability, seeded, z_score
 
 
 def test_labels_are_the_side_of_the_hyperplane() -> None:

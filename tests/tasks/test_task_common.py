@@ -4,12 +4,12 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 import torch
-from tests.tasks.task_statistics import CASES, LARGEST_Z, seeded
 
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.task import Task
 from innerloop.tasks.autoregression import RepresentationAR, unit_moments
 from innerloop.tasks.function import FunctionTask
+from tests.tasks.task_statistics import CASES, LARGEST_Z, seeded
 
 CLASSES = sorted({type(task) for task in CASES.values()}, key=lambda kind: kind.__name__)
 SAME_AT_EVERY_POSITION = {

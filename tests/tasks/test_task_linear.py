@@ -5,14 +5,6 @@ import math
 import pytest
 import scipy.stats
 import torch
-from tests.tasks.task_statistics import (
-    LARGEST_Z,
-    MATRIX,
-    SIGNIFICANCE,
-    normal_probability,
-    seeded,
-    z_score,
-)
 from torch import Tensor
 
 from innerloop.core.tolerances import EXACT_CIRCUIT
@@ -25,6 +17,14 @@ from innerloop.tasks.covariance import (
     stretch,
 )
 from innerloop.tasks.linear import LinearRegression
+from tests.tasks.task_statistics import (
+    LARGEST_Z,
+    MATRIX,
+    SIGNIFICANCE,
+    normal_probability,
+    seeded,
+    z_score,
+)
 
 ROUNDING = EXACT_CIRCUIT
 """Matrices of size 1 to 100 in float64 agree far below this."""

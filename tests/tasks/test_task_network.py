@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from tests.tasks.task_statistics import LARGEST_Z, SIGNIFICANCE, normal_probability, seeded, z_score
 
 from innerloop.core import chunks
 from innerloop.core.tolerances import REFERENCE
 from innerloop.tasks.network import TwoLayerNetwork
+from tests.tasks.task_statistics import LARGEST_Z, SIGNIFICANCE, normal_probability, seeded, z_score
 
 
 def test_labels_are_those_of_a_slow_loop() -> None:

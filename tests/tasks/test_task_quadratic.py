@@ -1,10 +1,10 @@
 """Regression on squares."""
 
 import pytest
-from tests.tasks.task_statistics import SIGNIFICANCE, normal_probability, seeded
 
 from innerloop.core.tolerances import REFERENCE
 from innerloop.tasks.quadratic import QuadraticRegression
+from tests.tasks.task_statistics import SIGNIFICANCE, normal_probability, seeded
 
 
 def test_labels_are_those_of_a_slow_loop() -> None:

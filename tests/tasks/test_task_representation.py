@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from tests.tasks.task_statistics import LARGEST_Z, SIGNIFICANCE, normal_probability, seeded
 from torch import Tensor
 
 from innerloop.core.tolerances import REFERENCE
@@ -15,6 +14,7 @@ from innerloop.tasks.representation import (
     fixed_representation,
     mean_square,
 )
+from tests.tasks.task_statistics import LARGEST_Z, SIGNIFICANCE, normal_probability, seeded
 
 
 def slow_features(phi: Representation, x: Tensor) -> list[float]:

@@ -8,14 +8,6 @@ import hypothesis.strategies as st
 import pytest
 import scipy.stats
 import torch
-from tests.tasks.task_statistics import (
-    LARGEST_Z,
-    SIGNIFICANCE,
-    normal_probability,
-    seeded,
-    uniform_probability,
-    z_score,
-)
 
 from innerloop.core.errors import ShiftError
 from innerloop.core.task import Task
@@ -34,6 +26,14 @@ from innerloop.tasks.shifts import SHIFTS, Shift
 from innerloop.tasks.sparse import SparseLinearRegression
 from innerloop.tasks.tree import DecisionTree
 from innerloop.tasks.vector import VectorGeneration
+from tests.tasks.task_statistics import (
+    LARGEST_Z,
+    SIGNIFICANCE,
+    normal_probability,
+    seeded,
+    uniform_probability,
+    z_score,
+)
 
 WITH_QUERIES = {"orthogonal-query", "example-query", "random-orthant", "opposite-orthant"}
 LINEAR = LinearRegression(dims=6, dtype="float64")

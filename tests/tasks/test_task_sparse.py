@@ -4,6 +4,8 @@ import itertools
 
 import pytest
 import torch
+
+from innerloop.tasks.sparse import SparseLinearRegression
 from tests.tasks.task_statistics import (
     LARGEST_Z,
     SIGNIFICANCE,
@@ -12,8 +14,6 @@ from tests.tasks.task_statistics import (
     uniform_probability,
     z_score,
 )
-
-from innerloop.tasks.sparse import SparseLinearRegression
 
 
 @pytest.mark.parametrize("sparsity", [1, 3, 6])

@@ -2,14 +2,14 @@
 
 import pytest
 import torch
+
+from innerloop.tasks.tree import DecisionTree
 from tests.tasks.task_statistics import (
     SIGNIFICANCE,
     normal_probability,
     seeded,
     uniform_probability,
 )
-
-from innerloop.tasks.tree import DecisionTree
 
 
 @pytest.mark.parametrize("depth", [1, 2, 4])

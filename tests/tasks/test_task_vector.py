@@ -2,10 +2,10 @@
 
 import scipy.stats
 import torch
-from tests.tasks.task_statistics import SIGNIFICANCE, seeded
 
 from innerloop.core.tolerances import EXACT_CIRCUIT
 from innerloop.tasks.vector import VectorGeneration
+from tests.tasks.task_statistics import SIGNIFICANCE, seeded
 
 
 def test_theta_has_length_one_and_labels_are_products() -> None:

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from innerloop.core.errors import ConfigurationError, explain, unknown
+from innerloop.core.errors import ConfigurationError, unknown
+from innerloop.core.explain import explain, fields_of
 
 Thing = TypeVar("Thing")
 
@@ -52,11 +53,10 @@ def find(kind: str, name: str, table: Mapping[str, type[Thing]]) -> type[Thing]:
 
 def build(kind: type[Thing], settings: Mapping[str, Any]) -> Thing:
     """Make one of a class from settings as text; a mistake is one sentence."""
-    keys = [setting.key for setting in settings_of(kind)]
     try:
         return kind(**settings)
     except ValidationError as error:
-        raise ConfigurationError(explain(error, kind.__name__, keys)) from error
+        raise ConfigurationError(explain(error, kind)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +73,15 @@ class Setting:
 
 def settings_of(kind: type[Any]) -> list[Setting]:
     """The settings of a class, in order."""
-    fields = kind.model_fields if issubclass(kind, BaseModel) else kind.__pydantic_fields__
     return [
         Setting(
-            key=field.alias or name,
+            key=name,
             required=field.is_required(),
             default=field.default,
             description=field.description or "",
             told=not field.exclude and name != "task",
         )
-        for name, field in fields.items()
+        for name, field in fields_of(kind).items()
     ]
 
 

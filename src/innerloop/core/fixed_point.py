@@ -15,7 +15,8 @@ from innerloop.core.errors import (
 )
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
-from innerloop.core.state import scatter_state, select_state
+from innerloop.core.state import clone_state, put_state, select_state
+from innerloop.core.tolerances import FIXED_POINT
 
 GROWTH = 1e12
 """An iterate this many times larger than the first one (or than 1) has diverged. Newton's inverse
@@ -55,7 +56,7 @@ def run_to_fixed_point(
     learner: Learner[Any],
     prompt: Prompt,
     *,
-    tolerance: float = 1e-8,
+    tolerance: float | None = None,
     max_steps: int = 1000,
     acceleration: Literal["none", "anderson"] = "none",
     memory: int = 5,
@@ -63,12 +64,16 @@ def run_to_fixed_point(
 ) -> FixedPoint:
     """Step until each prompt's residual is below the tolerance; stopped prompts cost nothing more.
 
+    The default tolerance is what the moving part's type can resolve (`tolerances.FIXED_POINT`).
+
     Anderson acceleration extrapolates from the last `memory` steps; it needs a learner whose step
     depends on its moving part alone. With `throw`, prompts that diverged or ran out of steps raise
     a FixedPointError that says how many; without it, inspect the result. No gradients are kept.
     """
     _check_arguments(learner, tolerance, max_steps, memory, acceleration)
-    state = learner.init(prompt)
+    running = learner.init(prompt)
+    limit = _limit(learner.moving(running), tolerance)
+    state = clone_state(running)  # filled in as prompts stop
     batch, device = prompt.batch, prompt.xs.device
     steps = torch.zeros(batch, dtype=torch.int64, device=device)
     residuals = torch.full((batch,), torch.inf, dtype=torch.float64, device=device)
@@ -76,7 +81,7 @@ def run_to_fixed_point(
     diverged = torch.zeros(batch, dtype=torch.bool, device=device)
 
     active = torch.arange(batch, device=device)  # (R,) the prompts that still move
-    part, running = prompt, state
+    part = prompt
     anderson = _Anderson(memory) if acceleration == "anderson" else None
     bound: Tensor | None = None  # (R,)
     for k in range(max_steps):
@@ -87,16 +92,16 @@ def run_to_fixed_point(
         bound = GROWTH * size.clamp(min=1) if bound is None else bound
         residual = (after - before).norm(dim=1) / size.clamp(min=1)  # (R,)
         lost = ~torch.isfinite(size) | (size > bound)  # (R,)
-        done = (residual <= tolerance) & ~lost  # (R,)
+        done = (residual <= limit) & ~lost  # (R,)
         steps[active], residuals[active] = k + 1, residual
         converged[active], diverged[active] = done, lost
 
         going = ~(done | lost)  # (R,)
         ended = active[~going]
         if len(ended):
-            state = scatter_state(state, ended, select_state(stepped, ~going))
+            put_state(state, ended, select_state(stepped, ~going))
         if not bool(going.any()) or k == max_steps - 1:
-            state = scatter_state(state, active[going], select_state(stepped, going))
+            put_state(state, active[going], select_state(stepped, going))
             break
         if len(ended):
             active, bound, part = active[going], bound[going], prompt.select(active[going])
@@ -191,7 +196,11 @@ def _flat(moving: Tensor) -> Tensor:
 
 
 def _check_arguments(
-    learner: Learner[Any], tolerance: float, max_steps: int, memory: int, acceleration: str
+    learner: Learner[Any],
+    tolerance: float | None,
+    max_steps: int,
+    memory: int,
+    acceleration: str,
 ) -> None:
     if acceleration not in ("none", "anderson"):
         raise ConfigurationError(unknown("acceleration", acceleration, ("none", "anderson")))
@@ -199,11 +208,17 @@ def _check_arguments(
         raise NotSupportedError(
             f"{learner.name} is not causal: run it on the prompts of expand_prefixes."
         )
-    if tolerance < 0 or max_steps < 1 or memory < 1:
+    if (tolerance is not None and tolerance < 0) or max_steps < 1 or memory < 1:
         raise ConfigurationError(
             f"tolerance {tolerance}, max_steps {max_steps} and memory {memory} must be at least "
             "0, 1 and 1."
         )
+
+
+def _limit(moving: Tensor, tolerance: float | None) -> float:
+    if tolerance is not None:
+        return tolerance
+    return FIXED_POINT.get(moving.dtype, FIXED_POINT[torch.float32])
 
 
 def _remedy(result: FixedPoint) -> str:

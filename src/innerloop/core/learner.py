@@ -53,7 +53,7 @@ class Learner(ABC, Generic[State]):
         told = [
             f"{name}={_short(value)}"
             for name, value, default in _settings(self)
-            if value is not default and not (type(value) is type(default) and value == default)
+            if not _equal(value, default)
         ]
         return f"{type(self).__name__}({', '.join(told)})" if told else type(self).__name__
 
@@ -129,6 +129,12 @@ def _settings(learner: Learner[Any]) -> list[tuple[str, Any, Any]]:
             default = field.default_factory()
         settings.append((name, getattr(learner, field.name), default))
     return settings
+
+
+def _equal(value: Any, default: Any) -> bool:
+    if isinstance(value, Tensor) and isinstance(default, Tensor):
+        return value.shape == default.shape and bool((value == default).all())
+    return value is default or (type(value) is type(default) and value == default)
 
 
 def _short(value: Any) -> str:

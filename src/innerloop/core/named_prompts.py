@@ -19,13 +19,18 @@ class Setting:
     outputs: int = 1
     layout: Layout = "pairs"
     dtype: torch.dtype = torch.float64
-    tolerance: float = CONTRACT[torch.float64]
+    tolerance: float | None = None
     seed: int = 0
-    batch: int = 3
+    batch: int = 4
 
-    def generator(self) -> torch.Generator:
-        """A fresh generator of the setting's seed."""
-        return torch.Generator().manual_seed(self.seed)
+    @property
+    def allowed(self) -> float:
+        """How far two answers may lie apart."""
+        return CONTRACT[self.dtype] if self.tolerance is None else self.tolerance
+
+    def generator(self, purpose: int = 0) -> torch.Generator:
+        """A fresh generator; each purpose has numbers of its own."""
+        return torch.Generator().manual_seed(1000 * self.seed + purpose)
 
     def normal(self, generator: torch.Generator, *shape: int) -> Tensor:
         """Standard normal numbers of the setting's type."""
@@ -53,11 +58,14 @@ def named_prompts(setting: Setting) -> dict[str, Prompt]:
 
 
 def _well_conditioned(setting: Setting, generator: torch.Generator) -> Tensor:
-    """Inputs (B, n, d) whose first d points have a condition number below 100, by rejection."""
+    """Inputs (B, n, d) whose first d points have a condition number below 50 d, by rejection."""
+    xs = setting.normal(generator, setting.batch, setting.points, setting.dims)
     while True:
-        xs = setting.normal(generator, setting.batch, setting.points, setting.dims)
-        if float(torch.linalg.cond(xs[:, : setting.dims].double()).max()) < 100:
+        condition = torch.linalg.cond(xs[:, : setting.dims].double())  # (B,)
+        refused = torch.nonzero(condition > 50 * setting.dims)[:, 0]  # (r,)
+        if len(refused) == 0:
             return xs
+        xs[refused] = setting.normal(generator, len(refused), setting.points, setting.dims)
 
 
 def _labelled(xs: Tensor, setting: Setting, generator: torch.Generator) -> Prompt:

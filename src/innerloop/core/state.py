@@ -32,15 +32,14 @@ def select_state(state: State, which: Tensor) -> State:
     return map_state(lambda part: part[which], state)
 
 
-def scatter_state(state: State, which: Tensor, part: State) -> State:
-    """The state with the prompts `which` (R,) replaced by those of `part`."""
+def put_state(state: State, which: Tensor, part: State) -> None:
+    """Write `part` over the prompts `which` (R,) of a state, in place."""
 
     def put(whole: Tensor, new: Tensor) -> Tensor:
-        out = whole.clone()
-        out[which] = new
-        return out
+        whole[which] = new
+        return whole
 
-    return map_state(put, state, part)
+    map_state(put, state, part)
 
 
 def clone_state(state: State) -> State:

@@ -17,5 +17,8 @@ GOLDEN: Final = 1e-6
 PUBLIC_CODE: Final = 1e-4
 """Against the answers of the papers' public code, which computes in float32."""
 
+FIXED_POINT: Final = {torch.float64: 1e-8, torch.float32: 1e-5}
+"""The residual at which an iteration stands still, by the type of what moves."""
+
 CONTRACT: Final = {torch.float64: 1e-8, torch.float32: 1e-4}
 """Two ways of asking one learner the same thing, by the type of the prompt."""

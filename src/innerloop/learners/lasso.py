@@ -39,7 +39,8 @@ class Lasso(LinearLearner[Tensor]):
 
     def init(self, prompt: Prompt) -> Tensor:
         """The weights of each prefix: (B, n, d, k)."""
-        problem = tensor_bytes(2 * prompt.dims + 8 * prompt.points, prompt.dims)
+        dims, points = prompt.dims, prompt.points
+        problem = tensor_bytes(2 * dims * dims + 8 * points * dims + 2 * points * points)
         if prompt.xs.device.type == "cpu":
             problem = max(problem, BUDGET // TOGETHER)
         return map_prompts(self._solve, prompt, bytes_per_prompt=problem * prompt.outputs)
@@ -50,18 +51,28 @@ class Lasso(LinearLearner[Tensor]):
         # A penalty that rounding would swallow leaves no path to follow: it is raised just above.
         floor = SWALLOWED * xs.abs().amax(dim=2) * ys.abs()  # (N, n)
         growth = floor.clamp(min=self.penalty)  # (N, n)
-        weights = lasso_path(xs, ys, growth)  # (N, n, d)
-        p = sum_before(growth)  # (N, n)
-        rows = rows_within_budget(tensor_bytes(2 * prompt.dims + 3 * prompt.points, prompt.dims))
-        for near in REPAIRS:
-            wrong = torch.nonzero(_excess(xs, ys, weights, p) > 1)  # (R, 2)
-            if len(wrong) == 0:
-                break
-            for which, i in (part.unbind(dim=1) for part in wrong.split(rows)):  # (r,), (r,)
-                known = torch.arange(prompt.points, device=xs.device) < i[:, None]  # (r, n)
-                x, y = xs[which] * known[..., None], ys[which] * known  # (r, n, d), (r, n)
-                weights[which, i] = settle(x, y, p[which, i], near * weights[which, i])  # (r, d)
+        weights = _repaired(xs, ys, lasso_path(xs, ys, growth), sum_before(growth))  # (N, n, d)
         return weights.unflatten(0, (-1, prompt.outputs)).permute(0, 2, 3, 1)
+
+
+def _repaired(xs: Tensor, ys: Tensor, weights: Tensor, p: Tensor) -> Tensor:
+    """The weights (N, n, d), those replaced that are too far from optimal for p (N, n)."""
+    _, points, dims = xs.shape
+    rows = rows_within_budget(tensor_bytes(2 * dims + 3 * points, dims))
+    excess = _excess(xs, ys, weights, p)  # (N, n)
+    for near in REPAIRS:
+        wrong = torch.nonzero(excess > 1)  # (R, 2)
+        if len(wrong) == 0:
+            break
+        tried = weights.clone()  # (N, n, d)
+        for which, i in (part.unbind(dim=1) for part in wrong.split(rows)):  # (r,), (r,)
+            known = torch.arange(points, device=xs.device) < i[:, None]  # (r, n)
+            x, y = xs[which] * known[..., None], ys[which] * known  # (r, n, d), (r, n)
+            tried[which, i] = settle(x, y, p[which, i], near * weights[which, i])  # (r, d)
+        after = _excess(xs, ys, tried, p)  # (N, n)
+        weights = torch.where((after < excess)[..., None], tried, weights)
+        excess = torch.where(after < excess, after, excess)  # (N, n)
+    return weights
 
 
 def _excess(xs: Tensor, ys: Tensor, weights: Tensor, p: Tensor) -> Tensor:

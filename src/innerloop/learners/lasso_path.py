@@ -72,16 +72,17 @@ def lasso_path(xs: Tensor, ys: Tensor, growth: Tensor) -> Tensor:
     """
     batch, _, dims = xs.shape
     none = xs.new_zeros(dims, batch)  # (d, N)
-    start = (xs.new_zeros(dims, dims, batch), *(none.clone() for _ in range(4)), none[0])
-    return _follow(_path(xs, ys, growth, *start)).permute(2, 0, 1)
+    start = (none.clone(), none.clone(), none.clone(), none.clone(), none[0])
+    path = _path(xs, ys, growth, xs.new_zeros(dims, dims, batch), *start)
+    return _follow(path).permute(2, 0, 1)
 
 
 def settle(xs: Tensor, ys: Tensor, weight: Tensor, near: Tensor) -> Tensor:
     """Weights (N, d) of whole prompts xs (N, n, d), ys (N, n) with p = weight (N,), from near ones.
 
     The same path, from the problem that the near weights (N, d) solve to the true one, with a new
-    tableau and exact residuals. The nearer they are, the more exact is the end; from zero it is a
-    long way that cannot fail.
+    tableau and exact residuals. The nearer they are, the more exact is the end; the way from zero
+    is long, but depends on nothing that went wrong before.
     """
     gram = (xs.mT @ xs).permute(1, 2, 0).contiguous()  # (d, d, N)
     power = gram.diagonal(dim1=0, dim2=1).T.clone()  # (d, N)

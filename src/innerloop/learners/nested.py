@@ -84,7 +84,7 @@ def chunks(xs: Tensor, ys: Tensor) -> Iterator[slice]:
     """Slices of the batch whose temporaries fit the cache, or on a GPU the memory budget."""
     batch, points, dims = xs.shape
     block = max(BLOCK, dims)
-    one = tensor_bytes(points + 4 * dims, dims, ys.shape[2]) + tensor_bytes(points + block, block)
+    one = tensor_bytes((points + 4 * dims) * dims + (points + block) * block, ys.shape[2])
     rows = max(1, (CACHE if xs.device.type == "cpu" else BUDGET) // one)
     return (slice(start, start + rows) for start in range(0, batch, rows))
 
@@ -107,7 +107,7 @@ def _solve(xs: Tensor, ys: Tensor, penalty: float, refinements: int, weights: Te
     block = max(BLOCK, dims)
     for base in range(first, points - 1, block):
         end = min(base + block, points - 1)
-        if base > first or penalty:
+        if base > first and penalty:
             seen = xs[:, :base]  # (b, i, d)
             gram = plus_identity(seen.mT @ seen, penalty)  # (b, d, d)
             factor = _solve_lower(_cholesky(gram), _identity(gram))  # (b, d, d)

@@ -1,0 +1,70 @@
+"""What all tests share: one thread, no windows, explicit randomness, the public code's answers."""
+
+import os
+
+# Before anything imports pyplot, and for the processes that tests start.
+os.environ["MPLBACKEND"] = "Agg"
+
+from collections.abc import Callable
+from pathlib import Path
+
+import hypothesis
+import numpy as np
+import pytest
+import torch
+
+from innerloop.core.prompt import Layout, Prompt
+
+# Two workers run side by side: threads of their own would make both several times slower.
+torch.set_num_threads(1)
+
+hypothesis.settings.register_profile(
+    "innerloop", deadline=None, derandomize=True, max_examples=25, print_blob=False
+)
+hypothesis.settings.load_profile("innerloop")
+
+REFERENCE = Path(__file__).parent.parent.parent / "shared" / "reference"
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    """A generator of its own for each test, always in the same state."""
+    return torch.Generator().manual_seed(2024)
+
+
+@pytest.fixture
+def random_prompt(generator: torch.Generator) -> Callable[..., Prompt]:
+    """A function that draws standard normal prompts, and queries if asked to, for the test."""
+
+    def draw(
+        batch: int = 3,
+        points: int = 6,
+        dims: int = 2,
+        outputs: int = 1,
+        *,
+        queries: int = 0,
+        layout: Layout = "pairs",
+        dtype: torch.dtype = torch.float64,
+    ) -> Prompt:
+        def normal(*shape: int) -> torch.Tensor:
+            return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+        xs = normal(batch, points, dims)  # (B, n, d)
+        if layout == "stream":
+            ys = torch.cat([xs[:, 1:], normal(batch, 1, dims)], dim=1)  # (B, n, d)
+        else:
+            ys = normal(batch, points, outputs)  # (B, n, k)
+        asked = normal(batch, points, queries, dims) if queries else None  # (B, n, q, d)
+        return Prompt(xs=xs, ys=ys, queries=asked, layout=layout)
+
+    return draw
+
+
+@pytest.fixture(scope="session")
+def reference() -> dict[str, np.ndarray]:
+    """Prompts and the answers of the papers' public code, by name; see that folder's README."""
+    path = REFERENCE / "vectors.npz"
+    if not path.is_file():
+        pytest.skip("the answers of the public code (shared/reference/vectors.npz) are not here")
+    with np.load(path) as arrays:
+        return {name: arrays[name] for name in arrays.files}

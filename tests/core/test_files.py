@@ -1,0 +1,74 @@
+"""Files appear whole or not at all."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from innerloop.core.errors import InnerloopError
+from innerloop.core.files import write_atomically
+
+
+def test_the_file_is_written_with_its_folders(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "table.csv"
+    assert write_atomically(path, lambda temporary: temporary.write_text("1,2")) == path
+    assert path.read_text() == "1,2"
+    assert [found.name for found in path.parent.iterdir()] == ["table.csv"]
+
+
+def test_the_writer_sees_the_suffix(tmp_path: Path) -> None:
+    seen: list[Path] = []
+
+    def write(temporary: Path) -> None:
+        seen.append(temporary)
+        temporary.touch()
+
+    write_atomically(tmp_path / "figure.png", write)
+    assert seen[0].suffix == ".png"
+    assert seen[0] != tmp_path / "figure.png"
+    assert seen[0].parent == tmp_path
+
+
+def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("old")
+
+    def break_off(temporary: Path) -> None:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, break_off)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_old_file_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("old")
+    write_atomically(path, lambda temporary: temporary.write_text("new"))
+    assert path.read_text() == "new"
+
+
+def test_the_file_is_as_public_as_any_other(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        path = write_atomically(tmp_path / "table.csv", lambda temporary: temporary.touch())
+        now = os.umask(0o027)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert now == 0o027
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / "table.csv"
+    with pytest.raises(InnerloopError, match=r"cannot write .*table\.csv: .* Choose another place"):
+        write_atomically(path, lambda temporary: temporary.touch())
+
+
+def test_a_folder_in_the_place_of_the_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").mkdir()
+    with pytest.raises(InnerloopError, match=r"cannot write .*table\.csv"):
+        write_atomically(tmp_path / "table.csv", lambda temporary: temporary.touch())
