@@ -107,7 +107,7 @@ def _solve(xs: Tensor, ys: Tensor, penalty: float, refinements: int, weights: Te
     block = max(BLOCK, dims)
     for base in range(first, points - 1, block):
         end = min(base + block, points - 1)
-        if base > first and penalty:
+        if base > first or penalty:
             seen = xs[:, :base]  # (b, i, d)
             gram = plus_identity(seen.mT @ seen, penalty)  # (b, d, d)
             factor = _solve_lower(_cholesky(gram), _identity(gram))  # (b, d, d)
