@@ -45,7 +45,7 @@ def draw_error_curve(
         title = f"{title}, after {int(table['prefix'].to_numpy()[0])} examples".removeprefix(", ")
     # Over the whole figure: above the axes alone it would run into the legend.
     figure.suptitle(title, x=0.01, horizontalalignment="left", fontsize=10)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", frameon=False)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
     return figure
 
 

@@ -37,14 +37,14 @@ def demo(
     chapters: list[tuple[str, str, Task, list[Learner[Any]], bool]] = [
         (
             "linear",
-            "linear functions of 20 dimensions: double descent around 20 examples",
+            "linear functions of 20 dimensions: least squares is exact from 20 examples on",
             linear,
             [*general, NearestNeighbors(3)],
             False,
         ),
         (
             "sparse",
-            "3 of 20 weights are not zero: Lasso needs half of the examples",
+            "3 of 20 weights are not zero: the Lasso finds them from half as many examples",
             sparse,
             [*general, Lasso(0.1), Lasso(0.01)],
             False,
