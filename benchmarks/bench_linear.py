@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso as ScikitLasso
 from torch import Tensor
 
-from benchmarks.timing import Row, compare
+from benchmarks.timing import Row, compare, linear_prompt
 from innerloop.core.prompt import Prompt
 from innerloop.learners.lasso import Lasso
 from innerloop.learners.ols import OLS
@@ -24,10 +24,7 @@ LASSO_TARGETS = {0.1: 6.0, 0.01: 3.0, 0.001: 1.5}
 
 def run() -> list[Row]:
     """Time all, after a check that they give the same weights."""
-    generator = torch.Generator().manual_seed(0)
-    xs = torch.randn(BATCH, POINTS, DIMS, generator=generator, dtype=torch.float64)  # (B, n, d)
-    w = torch.randn(BATCH, DIMS, 1, generator=generator, dtype=torch.float64)  # (B, d, 1)
-    prompt = Prompt(xs=xs, ys=xs @ w)
+    prompt = linear_prompt(BATCH, POINTS, DIMS)
     some = prompt.select(slice(0, 8))
     _require_same(OLS().weights(some), _loop_of_lstsq(some))
     for learner in (Ridge(PENALTY), ShermanMorrison(PENALTY)):
@@ -62,16 +59,15 @@ def _require_same(ours: Tensor, plain: Tensor) -> None:
 
 def _lasso(prompt: Prompt, penalty: float, target: float) -> Row:
     few = prompt.select(slice(0, LOOPED))
-    row = compare(
+    return compare(
         f"Lasso, alpha {penalty:g}, {BATCH} prompts, d {DIMS}, {POINTS} points, scikit-learn "
         f"(on {LOOPED} prompts, scaled)",
         lambda: Lasso(penalty).init(prompt),
         lambda: _loop_of_scikit_lasso(few, penalty),
         target=target,
         repeats=3,
+        share=LOOPED / BATCH,
     )
-    scaled = row.plain * BATCH / LOOPED
-    return Row(name=row.name, ours=row.ours, plain=scaled, target=row.target)
 
 
 def _loop_of_lstsq(prompt: Prompt) -> Tensor:

@@ -1,13 +1,10 @@
 """Nearest neighbours, batched, against a loop over prompts and prefixes."""
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
-from benchmarks.timing import Row, compare
+from benchmarks.timing import Row, compare, linear_prompt
 from innerloop.core.iterate import predict
-from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import REFERENCE
 from innerloop.learners.neighbors import NearestNeighbors
 
@@ -18,10 +15,8 @@ LOOPED = 64
 
 def run() -> list[Row]:
     """Both kinds of weights."""
-    generator = torch.Generator().manual_seed(0)
-    xs = torch.randn(PROMPTS, POINTS, DIMS, generator=generator, dtype=torch.float64)
-    ys = torch.randn(PROMPTS, POINTS, 1, generator=generator, dtype=torch.float64)
-    prompt = Prompt(xs=xs, ys=ys)
+    prompt = linear_prompt(PROMPTS, POINTS, DIMS)
+    xs, ys = prompt.xs, prompt.ys  # (B, n, d), (B, n, 1)
     rows: list[Row] = []
     for learner in (NearestNeighbors(NEIGHBOURS), NearestNeighbors(NEIGHBOURS, "distance")):
         by_distance = learner.weighting == "distance"
@@ -35,8 +30,9 @@ def run() -> list[Row]:
             lambda learner=learner: predict(learner, prompt),
             lambda by_distance=by_distance: _loop(xs[:LOOPED], ys[:LOOPED], by_distance),
             target=15,
+            share=LOOPED / PROMPTS,
         )
-        rows.append(replace(row, plain=row.plain * PROMPTS / LOOPED))
+        rows.append(row)
     return rows
 
 

@@ -1,9 +1,8 @@
 """Newton's method: all prompts and prefixes at once, against a loop over them in numpy."""
 
 import numpy as np
-import torch
 
-from benchmarks.timing import Row, compare
+from benchmarks.timing import Row, compare, linear_prompt
 from innerloop.core.iterate import predict
 from innerloop.core.prompt import Prompt
 from innerloop.learners.newton import Newton
@@ -15,10 +14,7 @@ LOOPED = 128
 
 def run() -> list[Row]:
     """Time both, after a check that they predict the same."""
-    generator = torch.Generator().manual_seed(0)
-    xs = torch.randn(BATCH, POINTS, DIMS, generator=generator, dtype=torch.float64)  # (B, n, d)
-    w = torch.randn(BATCH, DIMS, 1, generator=generator, dtype=torch.float64)  # (B, d, 1)
-    prompt = Prompt(xs=xs, ys=xs @ w)
+    prompt = linear_prompt(BATCH, POINTS, DIMS)
     learner = Newton(STEPS)
     some = prompt.select(slice(0, 8))
     np.testing.assert_allclose(
@@ -31,9 +27,9 @@ def run() -> list[Row]:
         lambda: predict(learner, prompt),
         lambda: _loop(few),
         target=4,
+        share=LOOPED / BATCH,
     )
-    scale = BATCH / LOOPED
-    return [Row(name=row.name, ours=row.ours, plain=scale * row.plain, target=row.target)]
+    return [row]
 
 
 def _loop(prompt: Prompt) -> np.ndarray:

@@ -1,12 +1,9 @@
 """Greedy trees, all prompts and prefixes at once, against a loop of scikit-learn's."""
 
-from dataclasses import replace
-
 import numpy as np
-import torch
 from sklearn.tree import DecisionTreeRegressor
 
-from benchmarks.timing import Row, compare
+from benchmarks.timing import Row, compare, linear_prompt
 from innerloop.core.iterate import predict
 from innerloop.core.prompt import Prompt
 from innerloop.learners.tree import GreedyTree
@@ -18,10 +15,7 @@ LOOPED = 4
 
 def run() -> list[Row]:
     """Depth 4, as the papers have it, and without a limit."""
-    generator = torch.Generator().manual_seed(0)
-    xs = torch.randn(PROMPTS, POINTS, DIMS, generator=generator, dtype=torch.float64)
-    ys = torch.randn(PROMPTS, POINTS, 1, generator=generator, dtype=torch.float64)
-    prompt = Prompt(xs=xs, ys=ys)
+    prompt = linear_prompt(PROMPTS, POINTS, DIMS)
     rows: list[Row] = []
     for learner, target in ((GreedyTree(4), 10), (GreedyTree(None), 5)):
         row = compare(
@@ -30,8 +24,9 @@ def run() -> list[Row]:
             lambda learner=learner: _loop(prompt.select(slice(0, LOOPED)), learner.depth),
             target=target,
             repeats=3,
+            share=LOOPED / PROMPTS,
         )
-        rows.append(replace(row, plain=row.plain * PROMPTS / LOOPED))
+        rows.append(row)
     return rows
 
 

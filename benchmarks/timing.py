@@ -12,6 +12,9 @@ from typing import Any
 import torch
 from threadpoolctl import threadpool_limits
 
+from innerloop.core.prompt import Prompt
+from innerloop.tasks.linear import LinearRegression
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -43,8 +46,13 @@ def compare(
     *,
     target: float,
     repeats: int = 5,
+    share: float = 1.0,
 ) -> Row:
-    """Time both alternately, after a warm-up of each, on one thread."""
+    """Time both alternately, after a warm-up of each, on one thread.
+
+    A plain loop that takes every prompt the same time may run on a `share` of them; its time is
+    scaled up to all.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -57,9 +65,15 @@ def compare(
     return Row(
         name=name,
         ours=statistics.median(pair[0] for pair in pairs),
-        plain=statistics.median(pair[1] for pair in pairs),
+        plain=statistics.median(pair[1] for pair in pairs) / share,
         target=target,
     )
+
+
+def linear_prompt(prompts: int, points: int, dims: int) -> Prompt:
+    """Noiseless linear prompts in float64, the same at every call."""
+    task = LinearRegression(dims=dims, dtype="float64")
+    return task.sample(prompts, points, generator=torch.Generator().manual_seed(0))
 
 
 def _seconds(function: Callable[[], Any]) -> float:
