@@ -59,6 +59,10 @@ def _require_same(ours: Tensor, plain: Tensor) -> None:
 
 def _lasso(prompt: Prompt, penalty: float, target: float) -> Row:
     few = prompt.select(slice(0, LOOPED))
+    ours = Lasso(penalty).weights(few)  # (B, n, d, 1)
+    theirs = torch.from_numpy(_loop_of_scikit_lasso(few, penalty))[..., None]  # (B, n, d, 1)
+    worse = _objectives(few, ours, penalty) - _objectives(few, theirs, penalty)  # (B, n)
+    assert float(worse.max()) <= 1e-12, "scikit-learn found a lower objective"
     return compare(
         f"Lasso, alpha {penalty:g}, {BATCH} prompts, d {DIMS}, {POINTS} points, scikit-learn "
         f"(on {LOOPED} prompts, scaled)",
@@ -68,6 +72,14 @@ def _lasso(prompt: Prompt, penalty: float, target: float) -> Row:
         repeats=3,
         share=LOOPED / BATCH,
     )
+
+
+def _objectives(prompt: Prompt, weights: Tensor, penalty: float) -> Tensor:
+    """What the Lasso minimises at each prefix, times the examples: (B, n), of (B, n, d, 1)."""
+    fitted = weights[..., 0] @ prompt.xs.mT  # (B, n, n): prefix, example
+    left = (prompt.ys.mT - fitted).tril(-1).square().sum(dim=2) / 2  # (B, n)
+    examples = torch.arange(prompt.points)  # (n,)
+    return left + examples * penalty * weights[..., 0].abs().sum(dim=2)
 
 
 def _loop_of_lstsq(prompt: Prompt) -> Tensor:

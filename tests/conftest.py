@@ -23,7 +23,12 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("innerloop")
 
-REFERENCE = Path(__file__).parent.parent.parent / "shared" / "reference"
+REFERENCE = Path(
+    os.environ.get(
+        "INNERLOOP_REFERENCE", Path(__file__).parent.parent.parent / "shared" / "reference"
+    )
+)
+"""Answers of the papers' public code, which are not part of the project."""
 
 
 @pytest.fixture
@@ -65,6 +70,6 @@ def reference() -> dict[str, np.ndarray]:
     """Prompts and the answers of the papers' public code, by name; see that folder's README."""
     path = REFERENCE / "vectors.npz"
     if not path.is_file():
-        pytest.skip("the answers of the public code (shared/reference/vectors.npz) are not here")
+        pytest.skip("the answers of the public code are not here: set INNERLOOP_REFERENCE")
     with np.load(path) as arrays:
         return {name: arrays[name] for name in arrays.files}

@@ -56,6 +56,13 @@ def test_infinite_errors_stay_infinite_and_in_their_column(generator: torch.Gene
     assert found.high[1].isinf()
 
 
+def test_a_learner_that_fails_on_most_prompts_has_no_good_median(
+    generator: torch.Generator,
+) -> None:
+    values = torch.tensor([[torch.nan], [torch.nan], [torch.inf], [1.0], [1.0]])
+    assert bootstrap(values, generator=generator).median.isinf()
+
+
 def test_same_seed_same_interval() -> None:
     values = torch.arange(20.0)[:, None]
     one, two = (bootstrap(values, generator=torch.Generator().manual_seed(7)) for _ in range(2))

@@ -94,12 +94,15 @@ def test_progress_is_reported() -> None:
     ("arguments", "sentence"),
     [
         ({"learners": []}, "no learner"),
-        ({"prompts": 0}, "at least 1"),
+        ({"prompts": 0}, "prompts is 0"),
         ({"confidence": 1.5}, "between 0 and 1"),
-        ({"draws": 0}, "at least 1"),
+        ({"draws": 0}, "draws is 0"),
         ({"by": "step", "prefix": 9}, "expected 0 to 4"),
         ({"points": 0}, "points is 0"),
         ({"steps": -1}, "steps is -1"),
+        ({"by": "stpe"}, "did you mean 'step'"),
+        ({"prefix": 2}, "only a curve by step"),
+        ({"seed": -1}, "seed is -1"),
     ],
 )
 def test_bad_arguments_are_one_sentence(arguments: dict[str, object], sentence: str) -> None:

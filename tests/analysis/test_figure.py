@@ -63,6 +63,32 @@ def test_figure_and_numbers_are_written_side_by_side(tmp_path: Path, table: pd.D
     assert sorted(file.name for file in image.parent.iterdir()) == [numbers.name, image.name]
 
 
+def test_the_axis_says_where_it_is_cut_and_shows_every_learner(table: pd.DataFrame) -> None:
+    table.loc[table["learner"] == "Averaging", ["mean", "low", "high"]] = 8.0
+    table.loc[0, "mean"] = 500.0
+    axes = draw_error_curve(table).axes[0]
+    assert axes.get_ylim()[1] == pytest.approx(12.0)
+    assert "cut at 12" in axes.get_ylabel()
+
+
+def test_long_names_and_dollars_leave_room_for_the_curves(table: pd.DataFrame) -> None:
+    table["learner"] = table["learner"] + " with many settings and a cost of $5 or $7" * 3
+    figure = draw_error_curve(table, title="a title of $9 " * 12)
+    labels = [str(line.get_label()) for line in figure.axes[0].get_lines()]
+    assert max(len(label) for label in labels) <= 42
+    assert max(len(line) for line in figure.get_suptitle().split("\n")) <= 95
+
+
+def test_one_prefix_is_no_curve_by_step() -> None:
+    axes = draw_error_curve(error_curve(OLS(), TASK, points=1, prompts=8)).axes[0]
+    assert axes.get_xlabel() == "examples seen"
+
+
+def test_an_unknown_scale_is_refused(table: pd.DataFrame) -> None:
+    with pytest.raises(ConfigurationError, match="did you mean 'log'"):
+        draw_error_curve(table, scale="lgo")  # pyright: ignore[reportArgumentType]
+
+
 def test_an_empty_table_is_refused(table: pd.DataFrame) -> None:
     with pytest.raises(ConfigurationError, match="nothing to draw"):
         draw_error_curve(table.head(0))

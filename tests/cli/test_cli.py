@@ -112,6 +112,13 @@ def test_evaluate_by_step_and_by_shift(capsys: pytest.CaptureFixture[str], tmp_p
         (["evaluate", "ols", "--prompts", "0"], "at least 1"),
         (["evaluate", "ols", "--by", "step", "--prefix", "99"], "expected 0 to 40"),
         (["evaluate", "dims=5"], "no learner was named"),
+        (["evaluate", "ols", "--prefix", "3"], "only a curve by step"),
+        (["evaluate", "ols", "--seed", "99999999999999999999999"], "seed is 9999"),
+        (["evaluate", "ols", "dims=1000000"], "do not fit into memory"),
+        (["evaluate", "ols:penalty=1"], "OLS has no settings"),
+        (["evaluate", "ols", "--shift", "skew"], "did you mean 'skewed-covariance'?"),
+        (["evaluate", "ols", "--shift", "half-subspace", "--shift", "half-subspace"], "twice"),
+        (["evaluate", "ols", "--task", "chain", "--by", "step", "--prefix", "6"], "does not score"),
         (
             ["evaluate", "ols", "--task", "chain", "--shift", "half-subspace"],
             "its inputs are its outputs",
@@ -138,6 +145,34 @@ def test_bad_verbs_and_options_exit_with_two(
     code, _, err = run(capsys, *words)
     assert code == 2
     assert "Traceback" not in err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--version")
+    assert code == 0
+    assert out.startswith("innerloop ")
+
+
+def test_files_stay_in_the_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run(
+        capsys, "evaluate", "ols", "dims=2", "--task", "../linear", "--prompts", "4",
+        "-o", str(tmp_path / "out"), "--shift", "orthogonal-query/",
+    )  # fmt: skip
+    assert {file.name for file in (tmp_path / "out").iterdir()} == {
+        "linear-orthogonal-query-prefix.csv",
+        "linear-orthogonal-query-prefix.png",
+    }
+    assert [file.name for file in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_json_that_is_a_folder_is_refused_before_the_work(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["evaluate", "ols", "dims=2", "-o", str(tmp_path / "out"), "--json", str(tmp_path)]
+    code, _, err = run(capsys, *words)
+    assert code == 2
+    assert "a folder: give a file" in err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(

@@ -2,13 +2,15 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import innerloop as il
 from tests.contract.cases import CASES
 
-QUICK = ("ols", "ridge", "gradient descent", "newton", "lasso", "nearest neighbours", "greedy tree")
+SLOW = ("boosting", "scikit-learn")
+"""One fit after the other: too slow for many shapes."""
+QUICK = [name for name in CASES if not name.startswith(SLOW)]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -45,9 +47,10 @@ def test_learner_keeps_the_contract_on_streams(name: str) -> None:
     )  # fmt: skip
 
 
+@settings(max_examples=4)
+@pytest.mark.parametrize("name", QUICK)
 @given(
-    name=st.sampled_from(QUICK),
-    dims=st.integers(2, 7),
+    dims=st.integers(3, 7),
     more=st.integers(3, 9),
     outputs=st.integers(1, 3),
     seed=st.integers(0, 2**20),

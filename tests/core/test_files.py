@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from innerloop.core.errors import InnerloopError
-from innerloop.core.files import write_atomically
+from innerloop.core.files import require_folder, write_atomically
 
 
 def test_the_file_is_written_with_its_folders(tmp_path: Path) -> None:
@@ -72,3 +72,12 @@ def test_a_folder_in_the_place_of_the_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "table.csv").mkdir()
     with pytest.raises(InnerloopError, match=r"cannot write .*table\.csv"):
         write_atomically(tmp_path / "table.csv", lambda temporary: temporary.touch())
+
+
+def test_a_folder_is_required_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    require_folder(tmp_path)
+    require_folder(tmp_path / "new" / "deeper")
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(InnerloopError, match="is a file, not a folder"):
+        require_folder(tmp_path / "file" / "deeper")

@@ -45,9 +45,15 @@ def test_map_takes_a_bare_tensor() -> None:
     assert torch.equal(map_state(torch.neg, torch.ones(3)), -torch.ones(3))
 
 
-@pytest.mark.parametrize("wrong", [3, None, [torch.ones(2)], {"w": torch.ones(2)}, Outer])
+def test_map_goes_into_tuples_and_passes_over_none() -> None:
+    state = (torch.ones(2), None, (torch.zeros(2),))
+    one, nothing, (two,) = map_state(lambda part: part + 1, state)
+    assert (one.tolist(), nothing, two.tolist()) == ([2, 2], None, [1, 1])
+
+
+@pytest.mark.parametrize("wrong", [3, [torch.ones(2)], {"w": torch.ones(2)}, Outer])
 def test_map_refuses_everything_else(wrong: object) -> None:
-    with pytest.raises(TypeError, match=r"a state is a tensor or a dataclass of tensors, not"):
+    with pytest.raises(TypeError, match=r"a state is a tensor, or a tuple or dataclass of tensors"):
         map_state(torch.neg, wrong)
 
 

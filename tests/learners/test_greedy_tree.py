@@ -89,13 +89,19 @@ def test_equals_a_plain_recursion(
     torch.testing.assert_close(answer, expected, rtol=REFERENCE, atol=REFERENCE)
 
 
+def normal_prompt(seed: int, batch: int) -> il.Prompt:
+    """Normal inputs and outputs, d = 20, 41 points, with values that float32 tells apart."""
+    generator = torch.Generator().manual_seed(seed)
+    xs, ys = (torch.randn(batch, 41, size, generator=generator).double() for size in (20, 1))
+    return il.Prompt(xs=xs, ys=ys)
+
+
 @pytest.mark.parametrize("depth", [4, None])
-def test_training_error_equals_scikit_learns(
-    depth: int | None, random_prompt: RandomPrompt
-) -> None:
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_training_error_equals_scikit_learns(depth: int | None, seed: int) -> None:
     # With real outputs only splits that divide the examples alike are equally good, almost surely:
     # whichever is taken, the examples in each leaf are the same. Float32 is what scikit-learn sees.
-    prompt = random_prompt(3, 41, 20, dtype=torch.float32).to(dtype=torch.float64)
+    prompt = normal_prompt(seed, 2)
     asked = prompt.ask(prompt.xs[:, None].expand(-1, 41, -1, -1))  # every point at every prefix
     answer, expected = il.predict(GreedyTree(depth), asked), by_scikit_learn(asked, depth)
     seen = torch.arange(41) < torch.arange(41)[:, None]  # (n, q)
@@ -122,6 +128,30 @@ def test_equals_scikit_learn_where_every_split_is_unique(random_prompt: RandomPr
     _, unique = all_by_recursion(prompt, 2)
     assert unique.sum() > 40
     torch.testing.assert_close(answer[unique], expected[unique], rtol=REFERENCE, atol=REFERENCE)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_equals_scikit_learn_where_unique_in_twenty_dimensions(seed: int) -> None:
+    prompt = normal_prompt(seed, 1)
+    answer = il.predict(GreedyTree(2), prompt)[:, :, None]  # (B, n, 1, 1)
+    expected = by_scikit_learn(prompt, 2)
+    _, unique = all_by_recursion(prompt, 2)
+    assert unique.sum() > 10
+    torch.testing.assert_close(answer[unique], expected[unique], rtol=REFERENCE, atol=REFERENCE)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_training_error_on_signs_equals_scikit_learns(seed: int) -> None:
+    # One level: whichever of the best splits is taken, what it leaves is the same.
+    prompt = normal_prompt(seed, 2)
+    asked = prompt.ask(prompt.xs[:, None].expand(-1, 41, -1, -1))  # every point at every prefix
+    signs = il.Prompt(xs=asked.xs.sign(), ys=asked.ys, queries=asked.asked.sign())
+    seen = torch.arange(41) < torch.arange(41)[:, None]  # (n, q)
+    left = [
+        ((answer - prompt.ys[:, None]).square()[..., 0] * seen).sum(dim=2)  # (B, n)
+        for answer in (il.predict(GreedyTree(1, signs=True), asked), by_scikit_learn(signs, 1))
+    ]
+    torch.testing.assert_close(left[0], left[1], rtol=REFERENCE, atol=REFERENCE)
 
 
 def test_equals_the_public_code_where_every_split_is_unique(

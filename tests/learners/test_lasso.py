@@ -42,7 +42,7 @@ def off_optimal(prompt: Prompt, weights: torch.Tensor, penalty: float) -> float:
     return worst
 
 
-@pytest.mark.parametrize("penalty", [1.0, 0.1, 0.01, 0.001])
+@pytest.mark.parametrize("penalty", [1.0, 0.1, 0.01, 0.001, 0.0001])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_is_optimal_at_every_prefix(seed: int, penalty: float) -> None:
     prompt = linear_prompt(seed, normal(seed, 6, 41, 20), noise=0.1 * seed)

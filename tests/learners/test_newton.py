@@ -6,7 +6,7 @@ import torch
 from pydantic import ValidationError
 
 import innerloop as il
-from innerloop.core.errors import FixedPointError
+from innerloop.core.errors import FixedPointError, NotSupportedError
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import PUBLIC_CODE, REFERENCE
 from innerloop.learners.newton import Newton
@@ -194,3 +194,9 @@ def test_public_code(reference: dict[str, np.ndarray]) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_contract_far_beyond_convergence(dtype: torch.dtype) -> None:
     il.check_learner(Newton(120), outputs=(3,), dtype=dtype)
+
+
+def test_acceleration_is_refused(random_prompt: Draw) -> None:
+    """Zero is a fixed point as well: extrapolated iterates end there, not at the inverse."""
+    with pytest.raises(NotSupportedError, match="without acceleration"):
+        il.run_to_fixed_point(Newton(1), random_prompt(4, 9, 3), acceleration="anderson")

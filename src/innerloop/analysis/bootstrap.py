@@ -41,7 +41,7 @@ def bootstrap(
     tail = (1 - confidence) / 2
     return Interval(
         mean=_unbounded(filled.sum(0) / number.sum(0)),
-        median=torch.where(mask, values.double(), torch.nan).nanmedian(dim=0).values,
+        median=_unbounded(torch.where(mask, filled, torch.nan).nanmedian(dim=0).values),
         low=means.nanquantile(tail, dim=0, interpolation="lower"),
         high=means.nanquantile(1 - tail, dim=0, interpolation="higher"),
     )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from innerloop.analysis.bootstrap import bootstrap
-from innerloop.core.errors import ConfigurationError, PromptError
+from innerloop.core.errors import ConfigurationError, PromptError, unknown
 from innerloop.core.iterate import predict, trajectory
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -33,6 +33,7 @@ def error_curve(
     seed: int = 0,
     confidence: float = 0.9,
     draws: int = 1000,
+    device: torch.device | str = "cpu",
     progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Mean squared error over the task's scale E[y^2], of one or several learners on one task.
@@ -46,8 +47,11 @@ def error_curve(
     out.
     """
     several = [learners] if isinstance(learners, Learner) else list(learners)
-    _check_arguments(several, prompts, confidence, draws)
-    prompt = task.sample(prompts, points, generator=torch.Generator().manual_seed(seed))
+    _check_arguments(several, by, prompts, confidence, draws)
+    if by == "prefix" and prefix is not None:
+        raise ConfigurationError(f"prefix is {prefix}, but only a curve by step has one prefix.")
+    # Drawn on the CPU, so that the prompts are the same on every device.
+    prompt = task.sample(prompts, points, generator=seeded(seed)).to(device=device)
     scale = task.scale_at(points)  # (n,)
     chosen = _prefix(prompt, prefix) if by == "step" else None
     tables = []
@@ -56,9 +60,8 @@ def error_curve(
             scale if chosen is None else scale[chosen]
         )  # (P, n), or (P, K + 1) by step
         counted = _counted(prompt, chosen, errors.shape[1])  # (P, n or K + 1)
-        generator = torch.Generator().manual_seed(seed)
         found = bootstrap(
-            errors, counted=counted, confidence=confidence, draws=draws, generator=generator
+            errors, counted=counted, confidence=confidence, draws=draws, generator=seeded(seed)
         )
         index = torch.arange(errors.shape[1])
         taken = learner.steps if steps is None else steps
@@ -76,6 +79,13 @@ def error_curve(
         )
         tables.append(table[table["prompts"] > 0])
     return pd.concat(tables, ignore_index=True)
+
+
+def seeded(seed: int) -> torch.Generator:
+    """A generator on the CPU with a seed that torch can take."""
+    if not 0 <= seed < 2**63:
+        raise ConfigurationError(f"seed is {seed}, expected a number from 0 to 2^63 - 1.")
+    return torch.Generator().manual_seed(seed)
 
 
 def squared_errors(predictions: Tensor, prompt: Prompt) -> Tensor:
@@ -127,16 +137,20 @@ def _counted(prompt: Prompt, chosen: int | None, columns: int) -> Tensor:
 
 def _prefix(prompt: Prompt, prefix: int | None) -> int:
     """The prefix at which steps are compared; the last that is scored unless the caller says."""
-    if prefix is None:
-        if prompt.scored is None:
-            return prompt.points - 1
-        scored = prompt.scored.any(dim=0).nonzero()  # (m, 1)
-        return int(scored[-1]) if len(scored) else prompt.points - 1
-    if not 0 <= prefix < prompt.points:
+    scored = torch.ones(prompt.points, dtype=torch.bool)  # (n,)
+    if prompt.scored is not None:
+        scored = prompt.scored.any(dim=0).cpu()
+    chosen = prompt.points - 1 if prefix is None else prefix
+    if not 0 <= chosen < prompt.points:
         raise ConfigurationError(
-            f"prefix is {prefix}, expected 0 to {prompt.points - 1} for {prompt.points} points."
+            f"prefix is {chosen}, expected 0 to {prompt.points - 1} for {prompt.points} points."
         )
-    return prefix
+    if prefix is None and bool(scored.any()):
+        return int(scored.nonzero()[-1])
+    if not bool(scored[chosen]):
+        known = ", ".join(str(int(i)) for i in scored.nonzero()[:8]) or "none: take more points"
+        raise ConfigurationError(f"the task does not score prefix {chosen}: it scores {known}.")
+    return chosen
 
 
 def _labels(learners: Sequence[Learner[Any]]) -> list[str]:
@@ -151,13 +165,14 @@ def _labels(learners: Sequence[Learner[Any]]) -> list[str]:
 
 
 def _check_arguments(
-    learners: Sequence[Learner[Any]], prompts: int, confidence: float, draws: int
+    learners: Sequence[Learner[Any]], by: str, prompts: int, confidence: float, draws: int
 ) -> None:
+    if by not in ("prefix", "step"):
+        raise ConfigurationError(unknown("kind of curve", by, ("prefix", "step")))
     if not learners:
         raise ConfigurationError("there is no learner to evaluate: name at least one.")
     if not 0 < confidence < 1:
         raise ConfigurationError(f"confidence is {confidence}, expected a number between 0 and 1.")
-    if draws < 1 or prompts < 1:
-        raise ConfigurationError(
-            f"draws is {draws} and prompts is {prompts}, expected at least 1 of each."
-        )
+    for name, number in (("prompts", prompts), ("draws", draws)):
+        if number < 1:
+            raise ConfigurationError(f"{name} is {number}, expected at least 1.")

@@ -1,5 +1,6 @@
 """Figures of error tables: drawn from the table alone, so that a CSV is all one needs."""
 
+import textwrap
 from pathlib import Path
 from typing import Literal
 
@@ -9,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from innerloop.core.errors import ConfigurationError
+from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.files import write_atomically
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#8C6D31")
@@ -27,13 +28,15 @@ def draw_error_curve(
 ) -> Figure:
     """One line a learner with its interval as a band; by prefix or by step, as the table is.
 
-    On a linear axis, errors above twice that of predicting zero leave the picture, which keeps the
-    rest legible.
+    A linear axis is cut at twice the error of predicting zero, or higher if a learner would not be
+    seen at all, which keeps the rest legible; the label of the axis says so.
     """
     if table.empty:
         raise ConfigurationError("the table has no rows: there is nothing to draw.")
-    one_prefix = len(np.unique(table["prefix"].to_numpy())) == 1
-    by: Literal["prefix", "step"] = "step" if one_prefix else "prefix"
+    if scale not in ("linear", "log"):
+        raise ConfigurationError(unknown("scale", scale, ("linear", "log")))
+    prefixes, steps = (len(np.unique(table[name].to_numpy())) for name in ("prefix", "step"))
+    by: Literal["prefix", "step"] = "step" if prefixes == 1 and steps > 1 else "prefix"
     # A Figure of its own, not pyplot's: nothing to close, and safe beside a user's own figures.
     figure = Figure(figsize=(8.0, 4.5), layout="constrained", dpi=150)
     axes = figure.add_subplot()
@@ -44,7 +47,8 @@ def draw_error_curve(
     if by == "step":
         title = f"{title}, after {int(table['prefix'].to_numpy()[0])} examples".removeprefix(", ")
     # Over the whole figure: above the axes alone it would run into the legend.
-    figure.suptitle(title, x=0.01, horizontalalignment="left", fontsize=10)
+    told = textwrap.fill(title.replace("$", r"\$"), 95)  # a dollar would begin a formula
+    figure.suptitle(told, x=0.01, horizontalalignment="left", fontsize=10)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
     return figure
 
@@ -60,7 +64,9 @@ def save_figure_and_table(figure: Figure, table: pd.DataFrame, path: Path) -> tu
 def _draw_line(axes: Axes, rows: pd.DataFrame, by: str, index: int, longest: int) -> None:
     colour = COLOURS[index % len(COLOURS)]
     style = STYLES[index // len(COLOURS) % len(STYLES)]
-    label = str(rows["learner"].iloc[0])
+    label = textwrap.shorten(
+        str(rows["learner"].iloc[0]).replace("$", r"\$"), 40, placeholder=" .."
+    )
     x, mean, low, high = (rows[name].to_numpy(float) for name in (by, "mean", "low", "high"))
     if by == "step" and len(x) == 1 and longest > 0:
         # A one-shot learner has no steps: its error is a level to compare with.
@@ -88,8 +94,15 @@ def _decorate(axes: Axes, table: pd.DataFrame, by: str, scale: str) -> None:
         positive = finite[finite > 0]
         axes.set_ylim(bottom=max(FLOOR, float(positive.min()) / 2) if len(positive) else FLOOR)
     else:
-        top = min(2.0, 1.1 * float(finite.max())) if len(finite) else 2.0
+        highest = 1.1 * float(finite.max(initial=0))
+        lowest = np.array(
+            [rows["mean"].to_numpy(float).min() for _, rows in table.groupby("learner")]
+        )
+        needed = 1.5 * float(lowest[np.isfinite(lowest)].max(initial=0))
+        top = min(highest, max(2.0, needed))
         axes.set_ylim(0, max(top, 1e-3))
+        if top < highest:
+            axes.set_ylabel(f"squared error / E[y²], cut at {top:.2g}")
         axes.axhline(1.0, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.margins(x=0.01)

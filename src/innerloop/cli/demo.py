@@ -9,6 +9,7 @@ from rich.console import Console
 from innerloop.analysis.error import error_curve
 from innerloop.analysis.figure import draw_error_curve, save_figure_and_table
 from innerloop.cli.evaluate import error_table, progress_bar
+from innerloop.core.files import require_folder
 from innerloop.core.learner import Learner
 from innerloop.core.task import Task
 from innerloop.learners.averaging import Averaging
@@ -32,6 +33,7 @@ def demo(
 ) -> None:
     """Draw what classical learners make of linear and sparse problems, by example and by step."""
     console = Console()
+    require_folder(output)
     linear, sparse = LinearRegression(dims=20), SparseLinearRegression(dims=20, sparsity=3)
     general: list[Learner[Any]] = [OLS(), Ridge(1.0), GradientDescent(10), Averaging()]
     chapters: list[tuple[str, str, Task, list[Learner[Any]], bool]] = [

@@ -1,5 +1,6 @@
 """`innerloop evaluate`: learners on a task, as a figure, a CSV and a table."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -18,7 +19,7 @@ from innerloop.analysis.error import error_curve
 from innerloop.analysis.figure import draw_error_curve, save_figure_and_table
 from innerloop.cli.specs import build, find, is_setting, parse_settings, parse_spec
 from innerloop.core.errors import ConfigurationError
-from innerloop.core.files import write_atomically
+from innerloop.core.files import require_folder, write_atomically
 from innerloop.core.learner import Learner
 from innerloop.core.task import Task
 from innerloop.learners.table import LEARNERS
@@ -88,20 +89,27 @@ def evaluate(
     innerloop evaluate ols nearest-neighbors dims=10 --shift skewed-covariance
     """
     console = Console()
+    require_folder(output)
+    if json is not None:
+        require_folder(json.parent)
+        if json.is_dir():
+            raise ConfigurationError(f"--json is {json}, a folder: give a file.")
     learners, base = read_words(words, task)
-    length = 2 * base.dims + 1 if points is None else points
     shifted = [_shift(text, base) for text in shift or []] or [base]
-    names = [text.replace(":", "-").replace("=", "-") for text in shift or []] or [""]
+    names = [_slug(text) for text in shift or []] or [""]
+    if len(set(names)) < len(names):
+        raise ConfigurationError("a shift is given twice: keep one of them.")
     tables: list[pd.DataFrame] = []
     for name, subject in zip(names, shifted, strict=True):
+        length = min(2 * base.dims, (subject.most_points or 2**62) - 1) + 1
         with progress_bar() as advance:
             table = error_curve(
-                learners, subject, points=length, by=by.value, prefix=prefix, steps=steps,
-                prompts=prompts, seed=seed, progress=advance,
+                learners, subject, points=length if points is None else points, by=by.value,
+                prefix=prefix, steps=steps, prompts=prompts, seed=seed, progress=advance,
             )  # fmt: skip
         title = describe(task, base) + (f", shifted: {name}" if name else "")
         figure = draw_error_curve(table, title=title, scale="log" if log else "linear")
-        stem = "-".join(part for part in (task.lower(), name, by.value) if part)
+        stem = "-".join(part for part in (_slug(task), name, by.value) if part)
         image, csv = save_figure_and_table(figure, table, output / stem)
         console.print(error_table(table, title=title, by=by.value))
         console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
@@ -109,6 +117,11 @@ def evaluate(
     if json is not None:
         numbers = pd.concat(tables)
         write_atomically(json, lambda file: numbers.to_json(file, orient="records", indent=1))
+
+
+def _slug(text: str) -> str:
+    """A name of a file from what a user typed: no folders, no punctuation that means something."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
 def read_words(words: list[str], task: str) -> tuple[list[Learner[Any]], Task]:

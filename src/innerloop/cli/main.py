@@ -1,6 +1,8 @@
 """The command `innerloop`: one file a verb, put together here."""
 
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -15,12 +17,26 @@ app = typer.Typer(
     help="innerloop: a laboratory for the learning algorithms inside transformers.\n\n"
     "Start with `innerloop demo`, look around with `innerloop tasks` and `innerloop learners`, "
     "then compare learners with `innerloop evaluate`.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 for _verb in (tasks, learners, evaluate, demo):
     app.command()(_verb)
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.")
+    ] = False,
+) -> None:
+    if version:
+        print(f"innerloop {metadata.version('innerloop')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit
 
 
 def main(arguments: list[str] | None = None) -> None:

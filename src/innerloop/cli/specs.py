@@ -27,7 +27,9 @@ def parse_settings(words: Sequence[str]) -> dict[str, str | list[str]]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise ConfigurationError(f"{word!r} is not a setting: write key=value.")
+            raise ConfigurationError(
+                f"{word!r} is not a setting: write key=value, for example penalty=0.1."
+            )
         if key in settings:
             raise ConfigurationError(f"the key {key!r} is given twice: keep one of them.")
         settings[key] = value.split(",") if "," in value else value

@@ -35,7 +35,8 @@ class ContractViolation(AssertionError):
 def nearest(name: str, choices: Iterable[str]) -> str:
     """Say which of the choices was probably meant, whatever its capitals, or list them all."""
     known = {choice.lower(): choice for choice in sorted(choices)}
-    close = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    begins = [choice for choice in known if name and choice.startswith(name.lower())]
+    close = begins[:1] or get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     if close:
         return f"did you mean {known[close[0]]!r}?"
     if not known:

@@ -24,13 +24,17 @@ def explain(error: ValidationError, kind: type[Any]) -> str:
     # A misspelt key is often missing as well: say what was written, not what was not.
     first = next((found for found in complaints if found["type"] in _UNKNOWN), complaints[0])
     owner, last = kind.__name__, str(first["loc"][-1]) if first["loc"] else ""
+    if first["type"] in _UNKNOWN and not fields_of(kind):
+        return f"{owner} has no settings: leave {last!r} out."
     if first["type"] in _UNKNOWN:
         return unknown(f"key of {owner}", last, fields_of(kind))
     if first["type"] in _MISSING:
         return f"{owner} needs a value for {last!r}."
     place = _keys(kind, first["loc"])
     if not place:
-        return f"{owner}: {_reason(first['msg'])}"
+        reason = _reason(first["msg"])
+        end = "" if reason.endswith("?") else "."
+        return f"{reason}{end}" if owner in reason else f"{owner}: {reason}{end}"
     # A union complains once an alternative; the paths differ in what a user has not written.
     reasons = [_reason(other["msg"]) for other in complaints if _keys(kind, other["loc"]) == place]
     told = ", or ".join(dict.fromkeys(reasons))

@@ -35,6 +35,15 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
     return path
 
 
+def require_folder(path: Path) -> None:
+    """Refuse, before the work begins, a folder that cannot be made or written to."""
+    place = next(part for part in (path, *path.absolute().parents) if part.exists())
+    if not place.is_dir():
+        raise InnerloopError(f"cannot write into {path}: {place} is a file, not a folder.")
+    if not os.access(place, os.W_OK):
+        raise InnerloopError(f"cannot write into {path}: {place} is not yours to write to.")
+
+
 def _umask() -> int:
     current = os.umask(0)
     os.umask(current)

@@ -55,9 +55,9 @@ class FixedPoint:
 def run_to_fixed_point(
     learner: Learner[Any],
     prompt: Prompt,
-    *,
     tolerance: float | None = None,
     max_steps: int = 1000,
+    *,
     acceleration: Literal["none", "anderson"] = "none",
     memory: int = 5,
     throw: bool = True,
@@ -208,11 +208,11 @@ def _check_arguments(
         raise NotSupportedError(
             f"{learner.name} is not causal: run it on the prompts of expand_prefixes."
         )
-    if (tolerance is not None and tolerance < 0) or max_steps < 1 or memory < 1:
-        raise ConfigurationError(
-            f"tolerance {tolerance}, max_steps {max_steps} and memory {memory} must be at least "
-            "0, 1 and 1."
-        )
+    if tolerance is not None and tolerance < 0:
+        raise ConfigurationError(f"tolerance is {tolerance}, expected at least 0.")
+    for name, number in (("max_steps", max_steps), ("memory", memory)):
+        if number < 1:
+            raise ConfigurationError(f"{name} is {number}, expected at least 1.")
 
 
 def _limit(moving: Tensor, tolerance: float | None) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from innerloop.core.chunks import rows_within_budget
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.learner import Learner, State
 from innerloop.core.prompt import Prompt, expand_prefixes
@@ -85,7 +86,8 @@ def _expanded(
     count = _number_of_steps(learner, steps) + 1 if every_step else 1
     shape = (count, batch * number, points, prompt.outputs)
     answers = torch.empty(shape, dtype=prompt.xs.dtype, device=prompt.xs.device)
-    for i, which, part in expand_prefixes(prompt):
+    rows = rows_within_budget(learner.bytes_per_prompt(prompt))
+    for i, which, part in expand_prefixes(prompt, rows=rows):
         if every_step:
             reads = [learner.read(part, state) for state in iterate(learner, part, steps=steps)]
             answers[:, which, i] = torch.stack(reads)[:, :, i]  # (K + 1, R, k)

@@ -39,7 +39,8 @@ class Learner(ABC, Generic[State]):
     A learner holds its configuration and nothing else: all that changes is in the state, a tensor
     or a frozen dataclass of batch-first tensors. Predictions have the dtype and device of the
     prompt, never depend on the other prompts of the batch, and never read `prompt.truth`.
-    Learners that draw random numbers have a `seed` field.
+    Learners that draw random numbers have a `seed` field. Models are differentiable; classical
+    algorithms are not, and take prompts that require no gradient.
     """
 
     steps: int
@@ -81,6 +82,17 @@ class Learner(ABC, Generic[State]):
             f"{self.name} has no weights of its own: it is not a linear learner. "
             "Fit weights to its answers at many queries instead."
         )
+
+    def features(self, prompt: Prompt, state: State) -> Tensor:
+        """The hidden states (B, tokens, width), for models: what probes and readouts read."""
+        raise NotSupportedError(f"{self.name} has no hidden states: it is not a model.")
+
+    def bytes_per_prompt(self, prompt: Prompt) -> int:
+        """About how much memory one prompt takes while the learner runs.
+
+        A learner that is not causal is run on as many expanded prefixes at a time as fit.
+        """
+        return 64 * prompt.xs[0].numel() * prompt.xs.element_size()
 
     def moving(self, state: State) -> Tensor:
         """The part of the state that the steps move, batch first: (B, ...).

@@ -20,6 +20,8 @@ class Setting:
     layout: Layout = "pairs"
     dtype: torch.dtype = torch.float64
     tolerance: float | None = None
+    scale: float = 1.0
+    """What all numbers of the prompts are multiplied by."""
     seed: int = 0
     batch: int = 4
 
@@ -33,8 +35,9 @@ class Setting:
         return torch.Generator().manual_seed(1000 * self.seed + purpose)
 
     def normal(self, generator: torch.Generator, *shape: int) -> Tensor:
-        """Standard normal numbers of the setting's type."""
-        return torch.randn(shape, generator=generator, dtype=torch.float64).to(self.dtype)
+        """Normal numbers of the setting's scale and type."""
+        drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
+        return (self.scale * drawn).to(self.dtype)
 
 
 def named_prompts(setting: Setting) -> dict[str, Prompt]:

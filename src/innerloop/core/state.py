@@ -1,4 +1,4 @@
-"""States as trees: a tensor, or a dataclass of batch-first tensors."""
+"""States as trees: a tensor, None, or a tuple or dataclass of such, batch first."""
 
 import dataclasses
 from collections.abc import Callable
@@ -15,6 +15,11 @@ def map_state(function: Callable[..., Tensor], *states: State) -> State:
     first = states[0]
     if isinstance(first, Tensor):
         return cast(State, function(*states))
+    if first is None:
+        return first
+    if isinstance(first, tuple):
+        rows = zip(*cast(Any, states), strict=True)
+        return cast(State, tuple(map_state(function, *row) for row in rows))
     if dataclasses.is_dataclass(first) and not isinstance(first, type):
         parts: dict[str, Any] = {
             field.name: map_state(function, *(getattr(state, field.name) for state in states))
@@ -22,7 +27,7 @@ def map_state(function: Callable[..., Tensor], *states: State) -> State:
         }
         return dataclasses.replace(first, **parts)
     raise TypeError(
-        f"a state is a tensor or a dataclass of tensors, not {type(first).__name__}: "
+        f"a state is a tensor, or a tuple or dataclass of tensors, not {type(first).__name__}: "
         "keep everything else in the learner's configuration."
     )
 

@@ -36,7 +36,15 @@ class Task(Config):
         for name, value in (("batch", batch), ("points", points)):
             if value < 1:
                 raise ConfigurationError(f"{name} is {value}, expected at least 1.")
-        prompt = self.draw(batch, points, generator)
+        try:
+            prompt = self.draw(batch, points, generator)
+        except (RuntimeError, MemoryError) as error:
+            if not any(word in str(error).lower() for word in ("memory", "overflow", "alloc")):
+                raise
+            raise ConfigurationError(
+                f"{batch} prompts of {points} points in {self.dims} dimensions do not fit into "
+                "memory: take fewer."
+            ) from error
         if (prompt.batch, prompt.points) != (batch, points):
             raise PromptError(
                 f"{type(self).__name__} drew {prompt.batch} prompts of {prompt.points} points, "
@@ -44,6 +52,11 @@ class Task(Config):
             )
         prompt.require_finite()
         return prompt
+
+    @property
+    def most_points(self) -> int | None:
+        """The most points that a prompt can have; None if there is no limit."""
+        return None
 
     @abstractmethod
     def draw(self, batch: int, points: int, generator: torch.Generator) -> Prompt:

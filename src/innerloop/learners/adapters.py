@@ -89,7 +89,7 @@ class FromEstimator(OneShot):
 
     estimator: Any
     minimum_examples: Annotated[int, Field(ge=1)] = 1
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     traits: Traits = Traits()
 
     @field_validator("estimator")

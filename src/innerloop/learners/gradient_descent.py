@@ -37,11 +37,12 @@ class DescentState:
 class GradientDescent(LinearLearner[DescentState]):
     """Gradient descent on half the sum of squares.
 
-    Each prefix has its own: w <- w - step_size X'(Xw - y), as in fu2023 eq. 6 and chen2025 def.
-    3.8. With `average` the loss, and so the gradient, is divided by the number of examples. A step
-    size of None is 1/L of each prefix, L the largest eigenvalue of the loss' Hessian; the iterates
-    are then the same with and without `average`. `start` holds the d numbers that all prompts and
-    all outputs start at; None starts at zero. Prefixes without inputs stay where they start.
+    Each prefix has its own: w <- w - step_size X'(Xw - y), as in Fu et al. (2023), eq. 6, and Chen
+    et al. (2025), def. 3.8. With `average` the loss, and so the gradient, is divided by the number
+    of examples. A step size of None is 1/L of each prefix, L the largest eigenvalue of the loss'
+    Hessian; the iterates are then the same with and without `average`. `start` holds the d numbers
+    that all prompts and all outputs start at; None starts at zero. Prefixes without inputs stay
+    where they start.
     """
 
     steps: int = Field(ge=0)

@@ -63,7 +63,7 @@ class NetworkByAdam(Learner[AdamState]):
     hidden: Annotated[int, Field(ge=1)] = 100
     steps: Annotated[int, Field(ge=0)] = 100
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     traits = Traits(order_invariant=True)
 
     def init(self, prompt: Prompt) -> AdamState:

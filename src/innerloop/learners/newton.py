@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from innerloop.core.config import STRICT
+from innerloop.core.errors import NotSupportedError
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
 from innerloop.learners.prefix import LinearLearner, moments, smaller_grams
@@ -47,17 +48,18 @@ class NewtonState:
 class Newton(LinearLearner[NewtonState]):
     """Newton's method for the inverse of X'X.
 
-    M <- 2M - M S M from M = alpha S, with S = X'X; the weights are M X'y (fu2023 eq. 8). alpha is 1
-    / ||S S'||_F by default ("frobenius"). The paper prints 2 / ||S S'||_2 ("paper"), which stalls:
-    it sends the first eigenvalue of M to zero, and rounding decides what becomes of it some fifty
-    steps later. A number is alpha itself, the same for all prefixes, as a circuit has it; the
-    iteration diverges where it is more than 2 / ||S S'||_2. Without inputs M is zero.
+    M <- 2M - M S M from M = alpha S, with S = X'X; the weights are M X'y (Fu et al. 2023, eq. 8).
+    alpha is 1 / ||S S'||_F by default ("frobenius"). The paper prints 2 / ||S S'||_2 ("paper"),
+    which stalls: it sends the first eigenvalue of M to zero, and rounding decides what becomes of
+    it some fifty steps later. A number is alpha itself, the same for all prefixes, as a circuit has
+    it; the iteration diverges where it is more than 2 / ||S S'||_2. Without inputs M is zero.
 
-    Every M is a polynomial in S and shares its eigenvectors. So S is decomposed once, and each
-    step acts on the eigenvalues: m <- 2m - m s m. These are the same iterates as those of matrix
+    Every M is a polynomial in S and shares its eigenvectors. So S is decomposed once, and each step
+    acts on the eigenvalues: m <- 2m - m s m. These are the same iterates as those of matrix
     products, without their rounding: there, what falls outside the span of the inputs doubles at
-    every step, and swamps M about sixty steps beyond convergence. Here it is zero and stays so,
-    and a converged eigenvalue stands still.
+    every step, and swamps M about sixty steps beyond convergence. Here it is zero and stays so, and
+    a converged eigenvalue stands still. What it converges to is least squares up to eps times the
+    condition number of S, since S is formed.
     """
 
     steps: int = Field(ge=0)
@@ -101,8 +103,11 @@ class Newton(LinearLearner[NewtonState]):
         return state.inverse
 
     def with_moving(self, state: NewtonState, moving: Tensor) -> NewtonState:
-        """Continue from another M with the eigenvectors of S."""
-        return replace(state, inverse=moving)
+        """Refused: zero is a fixed point too, and extrapolation ends there as often as at S^-1."""
+        raise NotSupportedError(
+            f"{self.name} cannot be moved by hand: from most places it ends at another fixed point "
+            "than the inverse. Run it without acceleration: its convergence is quadratic."
+        )
 
     def _start(self, gram: Tensor) -> Tensor:
         """The eigenvalues of alpha S: (B, n, r)."""

@@ -19,10 +19,10 @@ class OnlineGradientDescent(LinearLearner[Tensor]):
 
     From zero: w <- w - step_size (x (x.w - y) + penalty w): the gradient of the example's (x.w -
     y)^2 / 2 + penalty |w|^2 / 2. A step size of None is 1 / |x|^2, which leaves no error on the
-    example just seen when there is no penalty (fu2023 eq. 7); an input of zero then takes no step.
-    Akyurek et al. (2022, eq. 11) state the loss without the halves: their step size is half of this
-    one at the same penalty. (Their printed gradient has lost a factor 2 on the error; with it,
-    their penalty is half of this one at the same step size.)
+    example just seen when there is no penalty (Fu et al. 2023, eq. 7); an input of zero then takes
+    no step. Akyurek et al. (2022, eq. 11) state the loss without the halves: their step size is
+    half of this one at the same penalty. (Their printed gradient has lost a factor 2 on the error;
+    with it, their penalty is half of this one at the same step size.)
     """
 
     step_size: Annotated[FiniteFloat, Field(gt=0)] | None = None

@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from innerloop.core.chunks import rows_within_budget
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner, State
 from innerloop.core.prompt import Prompt
@@ -49,16 +50,19 @@ def read_linear(prompt: Prompt, weights: Tensor) -> Tensor:
     """Predictions (B, n, k) or (B, n, q, k) of weights (B, n, d, k), in the prompt's type."""
     if prompt.queries is None:
         answer = (prompt.xs.double()[..., None] * weights).sum(dim=2)  # (B, n, k)
-    else:
-        answer = prompt.queries.double() @ weights  # (B, n, q, k)
-    return answer.to(prompt.xs.dtype)
+        return answer.to(prompt.xs.dtype)
+    rows = rows_within_budget(tensor_bytes(*prompt.queries.shape[1:]))
+    parts = [
+        (asked.double() @ part).to(asked.dtype)  # (R, n, q, k)
+        for asked, part in zip(prompt.queries.split(rows), weights.split(rows), strict=True)
+    ]
+    return torch.cat(parts)
 
 
 def sum_before(values: Tensor) -> Tensor:
     """Entry i is the sum of the entries before i along axis 1: (B, n, ...), zeros first."""
-    total = torch.zeros_like(values)  # (B, n, ...)
-    torch.cumsum(values[:, :-1], dim=1, out=total[:, 1:])
-    return total
+    sums = torch.cumsum(values[:, :-1], dim=1)  # (B, n - 1, ...)
+    return torch.cat([torch.zeros_like(values[:, :1]), sums], dim=1)
 
 
 def moments(prompt: Prompt) -> Tensor:

@@ -24,7 +24,7 @@ from innerloop.learners.prefix import LinearLearner
 class Ridge(LinearLearner[Tensor]):
     """Ridge regression: |y - X w|^2 + penalty |w|^2.
 
-    The minimum is at It is (X'X + penalty I)^-1 X'y; without a penalty `OLS`, the limit of small
+    Its minimum is (X'X + penalty I)^-1 X'y; without a penalty it is `OLS`, the limit of small
     ones. A penalty that is small beside the inputs drowns in rounding on the fast way, and takes
     that of `nested.py`.
     """

@@ -175,6 +175,11 @@ class OrthogonalQuery(Shift):
     than dimensions only, so that prompts have at most d points.
     """
 
+    @property
+    def most_points(self) -> int | None:
+        """As many as there are dimensions."""
+        return self.dims
+
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
         """Plain inputs; random directions with the part along the earlier inputs taken out."""
         if points > self.dims:
@@ -211,7 +216,8 @@ class ExampleQuery(Shift):
 class RandomOrthant(Shift):
     """Examples and queries from two random orthants.
 
-    Examples from one random orthant, queries from another, each drawn for each prompt.
+    Examples from one random orthant, queries from another, each drawn for each prompt; both are the
+    same with probability 2^-d.
     """
 
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
