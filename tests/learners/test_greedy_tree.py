@@ -89,10 +89,10 @@ def test_equals_a_plain_recursion(
     torch.testing.assert_close(answer, expected, rtol=REFERENCE, atol=REFERENCE)
 
 
-def normal_prompt(seed: int, batch: int) -> il.Prompt:
-    """Normal inputs and outputs, d = 20, 41 points, with values that float32 tells apart."""
+def normal_prompt(seed: int, batch: int, points: int = 41, dims: int = 20) -> il.Prompt:
+    """Normal inputs and outputs, with values that float32 tells apart, as scikit-learn must."""
     generator = torch.Generator().manual_seed(seed)
-    xs, ys = (torch.randn(batch, 41, size, generator=generator).double() for size in (20, 1))
+    xs, ys = (torch.randn(batch, points, size, generator=generator).double() for size in (dims, 1))
     return il.Prompt(xs=xs, ys=ys)
 
 
@@ -121,18 +121,14 @@ def test_equals_scikit_learn_with_one_feature(
     torch.testing.assert_close(answer, expected, rtol=REFERENCE, atol=REFERENCE)
 
 
-def test_equals_scikit_learn_where_every_split_is_unique(random_prompt: RandomPrompt) -> None:
-    prompt = random_prompt(3, 26, 5, dtype=torch.float32).to(dtype=torch.float64)
-    answer = il.predict(GreedyTree(2), prompt)[:, :, None]  # (B, n, 1, 1)
-    expected = by_scikit_learn(prompt, 2)
-    _, unique = all_by_recursion(prompt, 2)
-    assert unique.sum() > 40
-    torch.testing.assert_close(answer[unique], expected[unique], rtol=REFERENCE, atol=REFERENCE)
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_equals_scikit_learn_where_unique_in_twenty_dimensions(seed: int) -> None:
-    prompt = normal_prompt(seed, 1)
+@pytest.mark.parametrize(
+    ("seed", "batch", "points", "dims"),
+    [(0, 3, 26, 5), (0, 1, 41, 20), (1, 1, 41, 20), (2, 1, 41, 20)],
+)
+def test_equals_scikit_learn_where_every_split_is_unique(
+    seed: int, batch: int, points: int, dims: int
+) -> None:
+    prompt = normal_prompt(seed, batch, points, dims)
     answer = il.predict(GreedyTree(2), prompt)[:, :, None]  # (B, n, 1, 1)
     expected = by_scikit_learn(prompt, 2)
     _, unique = all_by_recursion(prompt, 2)
