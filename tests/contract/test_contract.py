@@ -9,8 +9,9 @@ import innerloop as il
 from tests.contract.cases import CASES
 
 SLOW = ("boosting", "scikit-learn")
-"""One fit after the other: too slow for more than pairs at one size."""
+"""One fit after the other: the slow tier checks these in float32 and on streams."""
 QUICK = [name for name in CASES if not name.startswith(SLOW)]
+TIERED = [pytest.param(name, marks=() if name in QUICK else (pytest.mark.slow,)) for name in CASES]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -27,7 +28,7 @@ def test_learner_keeps_the_contract(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", TIERED)
 def test_learner_keeps_the_contract_in_float32(name: str) -> None:
     case = CASES[name]
     dims, points = case.sizes[0]
@@ -37,7 +38,7 @@ def test_learner_keeps_the_contract_in_float32(name: str) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", TIERED)
 def test_learner_keeps_the_contract_on_streams(name: str) -> None:
     case = CASES[name]
     dims, points = case.sizes[0]
