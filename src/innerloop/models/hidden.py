@@ -1,0 +1,42 @@
+"""Hidden states: those of the prompt's tokens, and those of the queries that look at them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hidden:
+    """Tokens, and queries asked beside them; no token sees a query."""
+
+    tokens: Tensor
+    """(B, T, D)."""
+    asked: Tensor | None = None
+    """(B, n, q, D): the queries of each point; None without queries."""
+
+    def map(self, function: Callable[..., Tensor], other: "Hidden | None" = None) -> "Hidden":
+        """Apply a function to the tokens and to the queries; with another's beside them."""
+        if other is None:
+            asked = None if self.asked is None else function(self.asked)
+            return Hidden(function(self.tokens), asked)
+        asked = None if self.asked is None else function(self.asked, other.asked)
+        return Hidden(function(self.tokens, other.tokens), asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """How many tokens a query sees: those of point i see the first `first + stride * i`."""
+
+    first: int = 0
+    stride: int = 1
+
+    def count(self, point: int) -> int:
+        """The tokens that the queries of a point see."""
+        return self.first + self.stride * point
+
+    def counts(self, points: range, device: torch.device) -> Tensor:
+        """The tokens that the queries of each point see: (points,)."""
+        index = torch.arange(points.start, points.stop, device=device)  # (points,)
+        return self.first + self.stride * index

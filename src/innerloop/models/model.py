@@ -1,0 +1,96 @@
+"""What all trainable learners share."""
+
+from abc import abstractmethod
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from innerloop.core.config import Config
+from innerloop.core.learner import Learner
+from innerloop.core.prompt import Prompt
+
+State = TypeVar("State")
+Head = Literal["regression", "binary", "classes"]
+"""regression: the outputs themselves; binary: labels -1 and 1; classes: one output a class."""
+
+
+class Model(nn.Module, Learner[State]):
+    """A learner with parameters, which computes in their type and answers in the prompt's.
+
+    Its configuration and its parameters are all of it: `save` and `load` keep both. What a loss is
+    computed from are `outputs`; `read` turns them into predictions.
+    """
+
+    config: Config
+    head: Head
+
+    @abstractmethod
+    def outputs(self, prompt: Prompt, state: State) -> Tensor:
+        """What the readout gives at x_i (B, n, k) or at the queries (B, n, q, k).
+
+        Predictions for regression; logits for classes and binary labels.
+        """
+
+    @property
+    @abstractmethod
+    def looped(self) -> bool:
+        """Whether it runs for any number of steps, so that a loss may look at many of them."""
+
+    @abstractmethod
+    def matrices(self) -> list[nn.Parameter]:
+        """The weight matrices between hidden layers: what Muon is made for."""
+
+    @property
+    @abstractmethod
+    def points(self) -> int | None:
+        """The most points that a prompt may have; None if there is no limit."""
+
+    def read(self, prompt: Prompt, state: State) -> Tensor:
+        """Predictions: the outputs, the expected label, or the probabilities of the classes."""
+        outputs = self.outputs(prompt, state)  # (B, n[, q], k)
+        return predictions(outputs, self.head).to(prompt.xs.dtype)
+
+    @property
+    def parameter_count(self) -> int:
+        """Numbers that training may change."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type that it computes in."""
+        return next(self.parameters()).dtype
+
+
+AnyModel = Model[Any]
+
+
+def predictions(outputs: Tensor, head: Head) -> Tensor:
+    """Predictions from outputs (.., k): the mean of y given the logits, where there are logits."""
+    if head == "binary":
+        return torch.tanh(outputs / 2)
+    if head == "classes":
+        return outputs.softmax(-1)
+    return outputs
+
+
+def initialise(
+    model: nn.Module, *, spread: Literal["small", "fan-in"], generator: torch.Generator
+) -> None:
+    """Draw all weights anew: biases 0, norms 1, matrices and positions normal.
+
+    small: deviation 0.02 (GPT-2). fan-in: 0.7 / sqrt(inputs of the map), with positions and other
+    vectors at 0.02: a looped block then moves from the first step on.
+    """
+    with torch.no_grad():
+        for module in model.modules():
+            for name, parameter in module.named_parameters(recurse=False):
+                if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+                    parameter.fill_(1.0 if name == "weight" else 0.0)
+                elif name.startswith("bias"):
+                    parameter.zero_()
+                else:
+                    matrix = parameter.ndim == 2 and isinstance(module, nn.Linear | nn.LSTM)
+                    wide = matrix and spread == "fan-in"
+                    deviation = 0.7 * parameter.shape[1] ** -0.5 if wide else 0.02
+                    parameter.normal_(0.0, deviation, generator=generator)

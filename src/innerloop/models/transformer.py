@@ -1,0 +1,157 @@
+"""The in-context transformer: prompt embedding, backbone, readout."""
+
+from functools import cached_property
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from innerloop.core.config import Config
+from innerloop.core.errors import NotSupportedError
+from innerloop.core.learner import Traits
+from innerloop.core.prompt import Layout, Prompt
+from innerloop.models.backbone import (
+    Backbone,
+    BackboneState,
+    Loop,
+    Stack,
+    moving_part,
+    with_moving_part,
+)
+from innerloop.models.embedding import OutputPlace, PromptEmbedding
+from innerloop.models.model import Head, Model, initialise
+
+
+class TransformerConfig(Config):
+    """All that an `InContextTransformer` is but its weights."""
+
+    kind: Literal["transformer"] = "transformer"
+    dims: int = Field(ge=1, description="dimensions of an input")
+    outputs: int = Field(default=1, ge=1, description="outputs of a point")
+    points: int = Field(ge=1, description="the most points of a prompt")
+    layout: Layout = Field(default="pairs", description="what a token is: x or y, or x alone")
+    output_place: OutputPlace = Field(
+        default="first", description="where y stands in a token: first, as x does; or its own"
+    )
+    start_token: bool = Field(default=False, description="a learned token before all others")
+    head: Head = Field(default="regression", description="what the readout means")
+    positions: bool = Field(default=True, description="learned positions")
+    backbone: Annotated[Stack | Loop, Field(discriminator="kind")] = Field(
+        description="a stack or a loop of blocks"
+    )
+
+    @model_validator(mode="after")
+    def _check_stream(self) -> "TransformerConfig":
+        if self.layout == "stream" and self.outputs != self.dims:
+            raise ValueError(
+                f"a stream of {self.dims} dimensions has {self.outputs} outputs: "
+                "its outputs are its next inputs, give as many"
+            )
+        return self
+
+
+class InContextTransformer(Model[BackboneState]):
+    """A transformer that reads a prompt: standard, looped, weight-tied or AlgoFormer.
+
+    With a `Stack` of GPT-2 blocks it is the model of Garg et al. (2022); with a `Loop` that of Yang
+    et al. (2024); with a `Loop` between a pre- and a post-transformer that of Gao et al. (2025). A
+    step is a block or a loop. Positions enter with the input, so again at every loop; the authors'
+    code does the same.
+    """
+
+    config: TransformerConfig
+
+    def __init__(
+        self, config: TransformerConfig, *, generator: torch.Generator | None = None
+    ) -> None:
+        """Weights are drawn from the generator; without one, from a seed of 0."""
+        super().__init__()
+        self.config = config
+        self.head = config.head
+        self.steps = config.backbone.steps
+        # Nothing else is promised of learned weights.
+        self.traits = Traits(causal=config.backbone.mask == "causal")
+        width = config.backbone.width
+        self.embedding = PromptEmbedding(
+            dims=config.dims,
+            outputs=config.outputs,
+            width=width,
+            layout=config.layout,
+            place=config.output_place,
+            start_token=config.start_token,
+        )
+        places = self.embedding.tokens(config.points) if config.positions else 0
+        self.backbone = Backbone(config.backbone, positions=places)
+        self.readout = nn.Linear(width, config.outputs)
+        generator = generator or torch.Generator().manual_seed(0)
+        initialise(self, spread="fan-in", generator=generator)
+
+    @cached_property
+    def name(self) -> str:
+        """What it is and how large."""
+        shape = self.config.backbone
+        if isinstance(shape, Stack):
+            return f"transformer ({shape.layers} layers)"
+        if shape.pre or shape.post:
+            return f"AlgoFormer ({shape.pre} + {shape.layers} + {shape.post} layers)"
+        kind = "tied" if shape.inject == "none" else "looped"
+        layers = "1 layer" if shape.layers == 1 else f"{shape.layers} layers"
+        return f"{kind} transformer ({layers})"
+
+    @property
+    def looped(self) -> bool:
+        """Whether the backbone is a loop."""
+        return isinstance(self.config.backbone, Loop)
+
+    @property
+    def points(self) -> int | None:
+        """As many as there are positions for."""
+        return self.config.points if self.config.positions else None
+
+    def init(self, prompt: Prompt) -> BackboneState:
+        """Embed, add positions, apply the pre-transformer."""
+        return self.backbone.begin(self.embedding(prompt), self.embedding.visible)
+
+    def step(self, prompt: Prompt, state: BackboneState, k: int) -> BackboneState:
+        """Block k of a stack, or one more loop."""
+        return self.backbone.step(state, k, self.embedding.visible)
+
+    def outputs(self, prompt: Prompt, state: BackboneState) -> Tensor:
+        """The readout of what the post-transformer and the final norm make of the state."""
+        hidden = self.backbone.end(state, self.embedding.visible)
+        if hidden.asked is not None:
+            return self.readout(hidden.asked)  # (B, n, q, k)
+        return self.readout(self.embedding.inputs(hidden.tokens))  # (B, n, k)
+
+    def features(self, prompt: Prompt, state: BackboneState) -> Tensor:
+        """The residual stream of the tokens, before any final norm."""
+        return state.now.tokens
+
+    def moving(self, state: BackboneState) -> Tensor:
+        """The residual stream, of a loop."""
+        self._require_loop()
+        return moving_part(state)
+
+    def with_moving(self, state: BackboneState, moving: Tensor) -> BackboneState:
+        """The state with another residual stream."""
+        self._require_loop()
+        return with_moving_part(state, moving)
+
+    def bytes_per_prompt(self, prompt: Prompt) -> int:
+        """Hidden units and scores of one layer, a few times over."""
+        shape = self.config.backbone
+        tokens = self.embedding.tokens(prompt.points)
+        numbers = tokens * (8 * shape.width + 2 * shape.hidden_units + 3 * shape.heads * tokens)
+        return numbers * self.dtype.itemsize
+
+    def matrices(self) -> list[nn.Parameter]:
+        """The linear maps of all blocks."""
+        blocks = (*self.backbone.pre, *self.backbone.blocks, *self.backbone.post)
+        return [
+            parameter for block in blocks for parameter in block.parameters() if parameter.ndim == 2
+        ]
+
+    def _require_loop(self) -> None:
+        if not self.looped:
+            raise NotSupportedError(f"{self.name} has no moving part: each layer is another step.")
