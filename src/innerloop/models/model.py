@@ -1,7 +1,7 @@
 """What all trainable learners share."""
 
 from abc import abstractmethod
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -11,18 +11,19 @@ from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 
 State = TypeVar("State")
+Settings = TypeVar("Settings", bound=Config)
 Head = Literal["regression", "binary", "classes"]
 """regression: the outputs themselves; binary: labels -1 and 1; classes: one output a class."""
 
 
-class Model(nn.Module, Learner[State]):
+class Model(nn.Module, Learner[State], Generic[State, Settings]):
     """A learner with parameters, which computes in their type and answers in the prompt's.
 
     Its configuration and its parameters are all of it: `save` and `load` keep both. What a loss is
     computed from are `outputs`; `read` turns them into predictions.
     """
 
-    config: Config
+    config: Settings
     head: Head
 
     @abstractmethod
@@ -62,7 +63,7 @@ class Model(nn.Module, Learner[State]):
         return next(self.parameters()).dtype
 
 
-AnyModel = Model[Any]
+AnyModel = Model[Any, Any]
 
 
 def predictions(outputs: Tensor, head: Head) -> Tensor:

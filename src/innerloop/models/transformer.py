@@ -51,7 +51,7 @@ class TransformerConfig(Config):
         return self
 
 
-class InContextTransformer(Model[BackboneState]):
+class InContextTransformer(Model[BackboneState, TransformerConfig]):
     """A transformer that reads a prompt: standard, looped, weight-tied or AlgoFormer.
 
     With a `Stack` of GPT-2 blocks it is the model of Garg et al. (2022); with a `Loop` that of Yang
@@ -59,8 +59,6 @@ class InContextTransformer(Model[BackboneState]):
     step is a block or a loop. Positions enter with the input, so again at every loop; the authors'
     code does the same.
     """
-
-    config: TransformerConfig
 
     def __init__(
         self, config: TransformerConfig, *, generator: torch.Generator | None = None
