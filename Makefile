@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 .PHONY: help install demo test slow check format bench clean
 
 help:
-	@echo "make demo    draw classical learners on linear and sparse problems (into demo/)"
+	@echo "make demo    train a looped transformer and draw what it has learned (into demo/)"
 	@echo "make test    run the tests, with coverage"
 	@echo "make slow    run the slow tests"
 	@echo "make check   ruff and pyright"

@@ -4,6 +4,7 @@ import importlib
 import pkgutil
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import torch
 from rich.console import Console
@@ -19,7 +20,9 @@ def main() -> int:
         for module in pkgutil.iter_modules([str(Path(__file__).parent)])
         if module.name.startswith("bench_")
     )
-    wanted = [f"bench_{name}" for name in sys.argv[1:]] or names
+    wanted = [f"bench_{name}" for name in sys.argv[1:]] or [
+        name for name in names if not getattr(_module(name), "LONG", False)
+    ]
     for name in wanted:
         if name not in names:
             known = ", ".join(name.removeprefix("bench_") for name in names)
@@ -30,9 +33,13 @@ def main() -> int:
     rows: list[Row] = []
     for name in wanted:
         with console.status(f"{name} .."):
-            rows.extend(importlib.import_module(f"benchmarks.{name}").run())
+            rows.extend(_module(name).run())
     console.print(as_table(rows))
     return 0 if all(row.reached for row in rows) else 1
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"benchmarks.{name}")
 
 
 def as_table(rows: list[Row]) -> Table:

@@ -1,6 +1,6 @@
 """innerloop: a laboratory for the learning algorithms inside transformers."""
 
-from innerloop import analysis, core, learners, tasks
+from innerloop import analysis, core, learners, models, report, tasks, training
 from innerloop.core import (
     Learner,
     Prompt,
@@ -21,8 +21,11 @@ __all__ = [
     "core",
     "iterate",
     "learners",
+    "models",
     "predict",
+    "report",
     "run_to_fixed_point",
     "tasks",
+    "training",
     "trajectory",
 ]

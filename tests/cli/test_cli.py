@@ -25,7 +25,8 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
 def test_help_shows_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    for verb in ("tasks", "learners", "evaluate", "demo"):
+    verbs = ("tasks", "learners", "recipes", "train", "evaluate", "demo", "bench", "import")
+    for verb in verbs:
         assert verb in out
 
 
@@ -184,15 +185,6 @@ def test_a_place_that_cannot_be_written_is_one_sentence(
     )
     assert code == 2
     assert "cannot write" in err
-
-
-def test_demo_draws_three_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, out, _ = run(capsys, "demo", "-o", str(tmp_path), "--prompts", "16")
-    assert code == 0
-    assert {file.name for file in tmp_path.iterdir()} == {
-        f"{name}.{kind}" for name in ("linear", "sparse", "steps") for kind in ("png", "csv")
-    }
-    assert "Lasso" in out
 
 
 def test_as_a_module_in_a_process_of_its_own() -> None:

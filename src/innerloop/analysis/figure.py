@@ -24,9 +24,15 @@ FLOOR = 1e-18
 
 
 def draw_error_curve(
-    table: pd.DataFrame, *, title: str = "", scale: Literal["linear", "log"] = "linear"
+    table: pd.DataFrame,
+    *,
+    title: str = "",
+    scale: Literal["linear", "log"] = "linear",
+    mark: tuple[float, str] | None = None,
 ) -> Figure:
     """One line a learner with its interval as a band; by prefix or by step, as the table is.
+
+    `mark` is a place on the horizontal axis with its name, drawn as a line from top to bottom.
 
     A linear axis is cut at twice the error of predicting zero, or higher if a learner would not be
     seen at all, which keeps the rest legible; the label of the axis says so.
@@ -37,20 +43,54 @@ def draw_error_curve(
         raise ConfigurationError(unknown("scale", scale, ("linear", "log")))
     prefixes, steps = (len(np.unique(table[name].to_numpy())) for name in ("prefix", "step"))
     by: Literal["prefix", "step"] = "step" if prefixes == 1 and steps > 1 else "prefix"
-    # A Figure of its own, not pyplot's: nothing to close, and safe beside a user's own figures.
-    figure = Figure(figsize=(8.0, 4.5), layout="constrained", dpi=150)
-    axes = figure.add_subplot()
+    figure, axes = _empty()
     longest = int(table[by].to_numpy().max())
     for index, (_, rows) in enumerate(table.groupby("learner", sort=False)):
         _draw_line(axes, rows, by, index, longest)
     _decorate(axes, table, by, scale)
+    if mark is not None:
+        place, name = mark
+        axes.axvline(place, color="0.35", linewidth=1.0, linestyle=(0, (4, 3)), label=name)
     if by == "step":
         title = f"{title}, after {int(table['prefix'].to_numpy()[0])} examples".removeprefix(", ")
+    _name(figure, axes, title)
+    return figure
+
+
+def draw_training(metrics: pd.DataFrame, *, title: str = "") -> Figure:
+    """Loss of each batch and held-out error by training step, on a logarithmic axis."""
+    figure, axes = _empty()
+    for index, (column, label) in enumerate(
+        (("loss", "loss of the batch"), ("error", "held-out error after all examples"))
+    ):
+        rows = metrics[["step", column]].dropna()
+        heavy = column == "error"
+        axes.plot(
+            rows["step"], rows[column], color=COLOURS[1 - index], label=label,
+            linewidth=1.8 if heavy else 0.8, alpha=1.0 if heavy else 0.7,
+            marker="o" if heavy else None, markersize=4,
+        )  # fmt: skip
+    axes.set_yscale("log")
+    axes.set_xlabel("training step")
+    axes.set_ylabel("squared error / E[y²]")
+    axes.grid(alpha=0.3, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+    _name(figure, axes, title)
+    return figure
+
+
+def _empty() -> tuple[Figure, Axes]:
+    # A Figure of its own, not pyplot's: nothing to close, and safe beside a user's own figures.
+    figure = Figure(figsize=(8.0, 4.5), layout="constrained", dpi=150)
+    return figure, figure.add_subplot()
+
+
+def _name(figure: Figure, axes: Axes, title: str) -> None:
+    """Title and legend."""
     # Over the whole figure: above the axes alone it would run into the legend.
     told = textwrap.fill(title.replace("$", r"\$"), 95)  # a dollar would begin a formula
     figure.suptitle(told, x=0.01, horizontalalignment="left", fontsize=10)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
-    return figure
 
 
 def save_figure_and_table(figure: Figure, table: pd.DataFrame, path: Path) -> tuple[Path, Path]:

@@ -1,71 +1,169 @@
-"""`innerloop demo`: classical learners on linear and sparse problems, in a minute."""
+"""`innerloop demo`: train a looped transformer from scratch, and see what it has learned."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
+import pandas as pd
 import typer
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from innerloop.analysis.error import error_curve
-from innerloop.analysis.figure import draw_error_curve, save_figure_and_table
+from innerloop.analysis.figure import draw_error_curve, draw_training, save_figure_and_table
 from innerloop.cli.evaluate import error_table, progress_bar
+from innerloop.cli.train import shown_progress, stopped
 from innerloop.core.files import require_folder
 from innerloop.core.learner import Learner
 from innerloop.core.task import Task
 from innerloop.learners.averaging import Averaging
 from innerloop.learners.gradient_descent import GradientDescent
-from innerloop.learners.lasso import Lasso
-from innerloop.learners.neighbors import NearestNeighbors
-from innerloop.learners.newton import Newton
 from innerloop.learners.ols import OLS
 from innerloop.learners.ridge import Ridge
-from innerloop.tasks.linear import LinearRegression
-from innerloop.tasks.sparse import SparseLinearRegression
+from innerloop.report.page import Page, Section, write_page
+from innerloop.training.interrupt import interruptible
+from innerloop.training.recipes import find_recipe
+from innerloop.training.run import Run
+from innerloop.training.store import Store
 
-POINTS = 41
+RECIPE = "looped-linear"
+BEYOND = 5
+"""The loops are run to so many times the number that was trained."""
 
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the figures and the CSVs.")
+        Path, typer.Option("--output", "-o", help="Folder for the page, the figures and the run.")
     ] = Path("demo"),
     prompts: Annotated[int, typer.Option(help="Prompts to average over.")] = 1280,
+    scale: Annotated[
+        str, typer.Option(help="How large the model is: `smoke` takes seconds and learns nothing.")
+    ] = "laptop",
 ) -> None:
-    """Draw what classical learners make of linear and sparse problems, by example and by step."""
+    """Train a looped transformer to learn linear functions in context, and set it beside OLS."""
     console = Console()
     require_folder(output)
-    linear, sparse = LinearRegression(dims=20), SparseLinearRegression(dims=20, sparsity=3)
-    general: list[Learner[Any]] = [OLS(), Ridge(1.0), GradientDescent(10), Averaging()]
-    chapters: list[tuple[str, str, Task, list[Learner[Any]], bool]] = [
-        (
-            "linear",
-            "linear functions of 20 dimensions: least squares is exact from 20 examples on",
-            linear,
-            [*general, NearestNeighbors(3)],
-            False,
+    config = find_recipe(RECIPE, scale)
+    console.print(
+        f"A looped transformer learns linear functions of {config.task.dims} dimensions from "
+        f"{config.points - 1} examples in its prompt."
+    )
+    with interruptible() as interruption, shown_progress(RECIPE) as listener:
+        run = Store(output / "runs").train(config, name=RECIPE, report=listener, stop=interruption)
+    if not run.finished:
+        raise stopped(run, interruption)
+    model, task = run.model(), run.config.task
+    loops = BEYOND * model.steps
+    by_prefix = _curve(
+        [model, OLS(), Ridge(0.1), GradientDescent(model.steps), Averaging()],
+        task, config.points, prompts,
+    )  # fmt: skip
+    by_loop = _curve(
+        [model, GradientDescent(loops), OLS()], task, config.points, prompts, steps=loops
+    )
+    figures = (
+        draw_error_curve(by_prefix, title=f"linear functions of {task.dims} dimensions"),
+        draw_error_curve(
+            by_loop, title="loop by loop", scale="log", mark=(model.steps, "loops in training")
         ),
-        (
-            "sparse",
-            "3 of 20 weights are not zero: the Lasso finds them from half as many examples",
-            sparse,
-            [*general, Lasso(0.1), Lasso(0.01)],
-            False,
-        ),
-        (
-            "steps",
-            "linear functions, step by step: Newton's method against gradient descent",
-            linear,
-            [GradientDescent(30), Newton(30), OLS()],
-            True,
-        ),
-    ]
-    for name, title, task, learners, by_step in chapters:
-        with progress_bar() as advance:
-            table = error_curve(
-                learners, task, points=POINTS, by="step" if by_step else "prefix",
-                prompts=prompts, progress=advance,
-            )  # fmt: skip
-        figure = draw_error_curve(table, title=title, scale="log" if by_step else "linear")
-        image, numbers = save_figure_and_table(figure, table, output / name)
-        console.print(error_table(table, title=title, by="step" if by_step else "prefix"))
-        console.print(f"figure [cyan]{image}[/], numbers [cyan]{numbers}[/]\n", soft_wrap=True)
+        draw_training(run.metrics(), title="held-out error while training"),
+    )
+    for name, figure, table in (
+        ("by-example", figures[0], by_prefix),
+        ("by-loop", figures[1], by_loop),
+        ("training", figures[2], run.metrics()),
+    ):
+        save_figure_and_table(figure, table, output / name)
+    console.print(error_table(by_prefix, title="error by example", by="prefix"))
+    console.print(error_table(by_loop, title="error by loop", by="step"))
+    console.print(_verdict(by_prefix, model.name))
+    page = write_page(_page(run, model.name, by_prefix, by_loop, figures), output / "index.html")
+    console.print(f"page [cyan]{page}[/], run [cyan]{run.path}[/]", soft_wrap=True)
+
+
+def _curve(
+    learners: list[Learner[Any]], task: Task, points: int, prompts: int, steps: int | None = None
+) -> pd.DataFrame:
+    """By prefix; by step where steps are given."""
+    with progress_bar() as advance:
+        return error_curve(
+            learners, task, points=points, prompts=prompts, progress=advance,
+            by="prefix" if steps is None else "step", steps=steps,
+        )  # fmt: skip
+
+
+def _last(table: pd.DataFrame, learner: str) -> pd.Series:
+    """The last row of a learner."""
+    return table[table["learner"] == learner].iloc[-1]
+
+
+def _verdict(by_prefix: pd.DataFrame, model: str) -> str:
+    """How near the model comes to least squares, in a sentence."""
+    own, best = _last(by_prefix, model), _last(by_prefix, "OLS")
+    return (
+        f"After {own['prefix']} examples the {model} has an error of {own['mean']:.4f} "
+        f"(90% interval {own['low']:.4f} to {own['high']:.4f}); least squares has "
+        f"{best['mean']:.2g}, and predicting zero has 1."
+    )
+
+
+def _page(
+    run: Run,
+    model: str,
+    by_prefix: pd.DataFrame,
+    by_loop: pd.DataFrame,
+    figures: tuple[Figure, Figure, Figure],
+) -> Page:
+    config = run.config
+    loops = run.model().steps
+    last, beyond = (_at_step(by_loop, model, step) for step in (loops, BEYOND * loops))
+    examples = Section(
+        title="What it has learned",
+        text="One block of a transformer, applied again and again to its own output with the "
+        "prompt added each time, has been trained on nothing but random linear functions. Each "
+        "curve is the mean squared error over 1 for predicting zero, after so many examples; bands "
+        f"are 90% intervals.\n\n{_verdict(by_prefix, model)}",
+        figure=figures[0],
+        description="error by number of examples: the trained model beside least squares, ridge, "
+        "gradient descent and averaging",
+        table=_last_rows(by_prefix),
+    )
+    fixed_point = Section(
+        title="Loop by loop",
+        text=f"Each loop is a step of the algorithm that it found. It was trained with {loops} "
+        f"loops, where its error is {last:.4f}; after {BEYOND * loops} it is {beyond:.4f}. "
+        "Gradient descent is run as long, on the same prompts.",
+        figure=figures[1],
+        description="error by loop, well beyond the trained loops, beside gradient descent",
+    )
+    training = Section(
+        title="Training",
+        text=f"{config.steps} steps with a batch of {config.batch}, "
+        f"{run.model().parameter_count:,} parameters. The folder beside this page holds the run: "
+        "its configuration, weights and metrics. `innerloop evaluate` takes it wherever it takes "
+        "the name of a learner.",
+        figure=figures[2],
+        description="held-out error by training step",
+    )
+    return Page(
+        title="A transformer that learns linear regression in its prompt",
+        summary="Trained from scratch on this machine, a moment ago.",
+        sections=(examples, fixed_point, training),
+        footer=f"innerloop demo, run {run.path.name}",
+    )
+
+
+def _last_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The last error of each learner, with its interval."""
+    rows = [rows.iloc[-1] for _, rows in table.groupby("learner", sort=False)]
+    return pd.DataFrame(
+        {
+            "learner": [row["learner"] for row in rows],
+            "examples": [int(row["prefix"]) for row in rows],
+            **{name: [float(row[name]) for row in rows] for name in ("mean", "low", "high")},
+        }
+    )
+
+
+def _at_step(table: pd.DataFrame, learner: str, step: int) -> float:
+    chosen = (table["learner"] == learner) & (table["step"] == step)
+    return float(table.loc[chosen, "mean"].to_numpy()[0])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import pandas as pd
 import typer
@@ -17,14 +17,13 @@ from rich.table import Table
 from innerloop.analysis.error import Progress as ProgressCallback
 from innerloop.analysis.error import error_curve
 from innerloop.analysis.figure import draw_error_curve, save_figure_and_table
-from innerloop.cli.specs import build, find, is_setting, parse_settings, parse_spec
+from innerloop.cli.specs import build, find, parse_spec
+from innerloop.cli.subjects import read_subjects
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.files import require_folder, write_atomically
-from innerloop.core.learner import Learner
 from innerloop.core.task import Task
-from innerloop.learners.table import LEARNERS
-from innerloop.tasks.shifts import SHIFTS
-from innerloop.tasks.table import TASKS
+from innerloop.tasks.function import FunctionTask
+from innerloop.tasks.shifts import SHIFTS, papers_shifts
 
 
 class By(StrEnum):
@@ -39,23 +38,27 @@ def evaluate(
         list[str],
         typer.Argument(
             metavar="LEARNER... [KEY=VALUE...]",
-            help="Learners, as `ols` or `ridge:penalty=0.1` (see `innerloop learners`), "
-            "and settings of the task, as `dims=5` (see `innerloop tasks`).",
+            help="Learners, as `ols` or `ridge:penalty=0.1` (see `innerloop learners`), folders of "
+            "trained runs or models, and settings of the task, as `dims=5` (see `innerloop "
+            "tasks`).",
         ),
     ],
-    task: Annotated[str, typer.Option(help="The task to evaluate on.")] = "linear",
+    task: Annotated[
+        str | None,
+        typer.Option(help="The task to evaluate on. Default: that of the first run, or linear."),
+    ] = None,
     shift: Annotated[
         list[str] | None,
         typer.Option(
             help="Take the task out of distribution, as `scaled-inputs:factor=3`; "
-            "once for each shift, one figure each."
+            "once for each shift, one figure each; `all`: every shift of the papers."
         ),
     ] = None,
     points: Annotated[
         int | None,
         typer.Option(
             help="Points in a prompt: the last prediction sees one example less. "
-            "Default: 2 dims + 1."
+            "Default: those of the run, or 2 dims + 1."
         ),
     ] = None,
     prompts: Annotated[int, typer.Option(help="Prompts to average over.")] = 1280,
@@ -87,6 +90,8 @@ def evaluate(
     innerloop evaluate gradient-descent:steps=50 newton:steps=12 ols dims=5 --by step --log
 
     innerloop evaluate ols nearest-neighbors dims=10 --shift skewed-covariance
+
+    innerloop evaluate runs/looped-linear-... ols --shift all
     """
     console = Console()
     require_folder(output)
@@ -94,22 +99,19 @@ def evaluate(
         require_folder(json.parent)
         if json.is_dir():
             raise ConfigurationError(f"--json is {json}, a folder: give a file.")
-    learners, base = read_words(words, task)
-    shifted = [_shift(text, base) for text in shift or []] or [base]
-    names = [_slug(text) for text in shift or []] or [""]
-    if len(set(names)) < len(names):
-        raise ConfigurationError("a shift is given twice: keep one of them.")
+    subjects = read_subjects(words, task)
     tables: list[pd.DataFrame] = []
-    for name, subject in zip(names, shifted, strict=True):
-        length = min(2 * base.dims, (subject.most_points or 2**62) - 1) + 1
+    for name, subject in _shifted(subjects.task, shift or []).items():
+        length = min(subjects.points, subject.most_points or subjects.points)
         with progress_bar() as advance:
             table = error_curve(
-                learners, subject, points=length if points is None else points, by=by.value,
-                prefix=prefix, steps=steps, prompts=prompts, seed=seed, progress=advance,
+                subjects.learners, subject, points=length if points is None else points,
+                by=by.value, prefix=prefix, steps=steps, prompts=prompts, seed=seed,
+                progress=advance,
             )  # fmt: skip
-        title = describe(task, base) + (f", shifted: {name}" if name else "")
+        title = describe(subjects.name, subjects.task) + (f", shifted: {name}" if name else "")
         figure = draw_error_curve(table, title=title, scale="log" if log else "linear")
-        stem = "-".join(part for part in (_slug(task), name, by.value) if part)
+        stem = "-".join(part for part in (_slug(subjects.name), _slug(name), by.value) if part)
         image, csv = save_figure_and_table(figure, table, output / stem)
         console.print(error_table(table, title=title, by=by.value))
         console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
@@ -124,20 +126,21 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
-def read_words(words: list[str], task: str) -> tuple[list[Learner[Any]], Task]:
-    """The learners and the task that the positional words and --task describe."""
-    kind = find("task", task, TASKS)
-    settings = parse_settings([word for word in words if is_setting(word)])
-    specs = [parse_spec(word) for word in words if not is_setting(word)]
-    if not specs:
-        raise ConfigurationError("no learner was named: see `innerloop learners`, or take 'ols'.")
-    learners = [build(find("learner", name, LEARNERS), values) for name, values in specs]
-    return learners, build(kind, {"dims": "20", **settings})
-
-
-def _shift(text: str, base: Task) -> Task:
-    name, settings = parse_spec(text)
-    return build(find("shift", name, SHIFTS), {"task": base, **settings})
+def _shifted(base: Task, texts: list[str]) -> dict[str, Task]:
+    """The tasks to evaluate on, by the name of their shift; "" is the task itself."""
+    if not texts:
+        return {"": base}
+    if texts == ["all"]:
+        if not isinstance(base, FunctionTask):
+            SHIFTS["half-subspace"](task=base)  # refuses, and says why
+        return {**papers_shifts(cast(FunctionTask, base))}
+    shifted: dict[str, Task] = {}
+    for text in texts:
+        name, settings = parse_spec(text)
+        if text in shifted:
+            raise ConfigurationError(f"the shift {text!r} is given twice: keep one of them.")
+        shifted[text] = build(find("shift", name, SHIFTS), {"task": base, **settings})
+    return shifted
 
 
 def describe(name: str, task: Task) -> str:

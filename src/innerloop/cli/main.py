@@ -8,20 +8,26 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from innerloop.cli.bench import bench
 from innerloop.cli.demo import demo
 from innerloop.cli.evaluate import evaluate
+from innerloop.cli.importing import import_
 from innerloop.cli.listing import learners, tasks
+from innerloop.cli.recipes import recipes
+from innerloop.cli.train import train
 from innerloop.core.errors import InnerloopError
 
 app = typer.Typer(
     help="innerloop: a laboratory for the learning algorithms inside transformers.\n\n"
-    "Start with `innerloop demo`, look around with `innerloop tasks` and `innerloop learners`, "
-    "then compare learners with `innerloop evaluate`.",
+    "Start with `innerloop demo`. Look around with `innerloop tasks`, `innerloop learners` and "
+    "`innerloop recipes`; train a model with `innerloop train`, and compare it with any learner by "
+    "`innerloop evaluate`.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _verb in (tasks, learners, evaluate, demo):
+for _verb in (demo, tasks, learners, recipes, train, evaluate, bench):
     app.command()(_verb)
+app.command("import")(import_)
 
 
 @app.callback(invoke_without_command=True)

@@ -87,5 +87,16 @@ def settings_of(kind: type[Any]) -> list[Setting]:
     ]
 
 
+def written_as(settings: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
+    """Nested settings as a user writes them: ("model.backbone.loops", "20"), in order."""
+    written: list[tuple[str, str]] = []
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            written += written_as(value, f"{before}{key}.")
+        else:
+            written.append((f"{before}{key}", str(value)))
+    return written
+
+
 def _bare(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())

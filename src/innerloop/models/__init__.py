@@ -1,6 +1,28 @@
-"""Trainable learners: transformers of every shape."""
+"""Trainable learners: transformers of every shape, and an LSTM."""
 
 from innerloop.models.backbone import Backbone, Loop, Stack
+from innerloop.models.checkpoint import load, save
+from innerloop.models.imports import import_garg, import_yang
+from innerloop.models.linear_looped import LinearLoopedConfig, LinearLoopedTransformer
+from innerloop.models.lstm import LSTM, LSTMConfig
+from innerloop.models.table import MODELS, ModelConfig, build
 from innerloop.models.transformer import InContextTransformer, TransformerConfig
 
-__all__ = ["Backbone", "InContextTransformer", "Loop", "Stack", "TransformerConfig"]
+__all__ = [
+    "LSTM",
+    "MODELS",
+    "Backbone",
+    "InContextTransformer",
+    "LSTMConfig",
+    "LinearLoopedConfig",
+    "LinearLoopedTransformer",
+    "Loop",
+    "ModelConfig",
+    "Stack",
+    "TransformerConfig",
+    "build",
+    "import_garg",
+    "import_yang",
+    "load",
+    "save",
+]

@@ -68,8 +68,9 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
         self.config = config
         self.head = config.head
         self.steps = config.backbone.steps
-        # Nothing else is promised of learned weights.
-        self.traits = Traits(causal=config.backbone.mask == "causal")
+        full = config.backbone.mask == "full"
+        # Without positions full attention sees a set. Nothing else is promised of learned weights.
+        self.traits = Traits(causal=not full, order_invariant=full and not config.positions)
         width = config.backbone.width
         self.embedding = PromptEmbedding(
             dims=config.dims,

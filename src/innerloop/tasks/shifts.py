@@ -292,6 +292,26 @@ SHIFTS: dict[str, type[Shift]] = {
 }
 """Every shift, as the command line calls it."""
 
+_FACTORS = {"1/3": 1 / 3, "1/2": 1 / 2, "2": 2.0, "3": 3.0}
+
+
+def papers_shifts(task: FunctionTask) -> dict[str, Shift]:
+    """Every shift that the papers test a model on, by name; without those that refuse the task."""
+    wanted: dict[str, tuple[type[Shift], dict[str, float]]] = {
+        name: (kind, {}) for name, kind in SHIFTS.items() if "factor" not in kind.model_fields
+    }
+    for name, kind in SHIFTS.items():
+        if "factor" in kind.model_fields:
+            wanted |= {
+                f"{name} {written}": (kind, {"factor": factor})
+                for written, factor in _FACTORS.items()
+            }
+    return {
+        name: kind(task=task, **settings)
+        for name, (kind, settings) in wanted.items()
+        if kind.refusal(task) is None
+    }
+
 
 def _orthogonal_to_earlier(xs: Tensor, vectors: Tensor) -> Tensor:
     """Vectors (B, n, d), each without its part in the span of the inputs before it."""

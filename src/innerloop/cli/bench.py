@@ -1,0 +1,133 @@
+"""`innerloop bench`: how fast this machine trains, before a long run is begun."""
+
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import torch
+import typer
+from rich.console import Console
+from rich.table import Table
+from torch.utils.flop_counter import FlopCounterMode
+
+from innerloop.core.files import write_atomically
+from innerloop.training.config import RunConfig
+from innerloop.training.loop import Trainer
+from innerloop.training.recipes import RECIPES, find_recipe
+
+PLACES = 5
+"""Steps of a run that are timed, from its beginning to its end: prompts and loops grow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """How fast a recipe trains here."""
+
+    recipe: str
+    seconds: float
+    """Of a step at the end of the run, when all has grown."""
+    minutes: float
+    """Of the whole run, about."""
+    gigaflops: float
+    """Of a step at the end: products of matrices only."""
+    share: float
+    """Of the rate at which this machine multiplies large matrices."""
+
+
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[RECIPE...]", help="Default: all.")
+    ] = None,
+    scale: Annotated[
+        str, typer.Option(help="smoke (seconds), laptop (minutes), paper (a GPU).")
+    ] = "laptop",
+    repeats: Annotated[int, typer.Option(min=1, help="Steps to time at each place.")] = 3,
+    device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, ..")] = "cpu",
+    threads: Annotated[int | None, typer.Option(min=1, help="Default: as torch has.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the table here as JSON.")] = None,
+) -> None:
+    """Time the training steps of recipes on this machine, and say what whole runs would take."""
+    console = Console()
+    configs = {name: find_recipe(name, scale) for name in names or RECIPES}
+    if threads is not None:
+        torch.set_num_threads(threads)
+    peak = multiplication_rate(torch.device(device))
+    console.print(
+        f"{device}, {torch.get_num_threads()} threads: large matrices are multiplied at "
+        f"{peak / 1e9:.0f} GFLOP/s in float32"
+    )
+    speeds: list[Speed] = []
+    for name, config in configs.items():
+        placed = config.model_copy(update={"device": device})
+        with console.status(f"{name} .."):
+            speeds.append(time_recipe(name, placed, repeats, peak))
+    console.print(_table(speeds, scale))
+    if json is not None:
+        numbers = pd.DataFrame(speeds).assign(scale=scale, device=device, peak=peak)
+        write_atomically(json, lambda file: numbers.to_json(file, orient="records", indent=1))
+
+
+def time_recipe(name: str, config: RunConfig, repeats: int, peak: float) -> Speed:
+    """Time steps at several places of a run."""
+    trainer = Trainer(config)
+    places = [round(i * (config.steps - 1) / (PLACES - 1)) for i in range(PLACES)]
+    seconds = [_seconds(trainer, place, repeats) for place in places]
+    trainer.step = places[-1]
+    with FlopCounterMode(display=False) as counter:
+        trainer.take_step()
+    flops = counter.get_total_flops()
+    return Speed(
+        recipe=name,
+        seconds=seconds[-1],
+        minutes=statistics.mean(seconds) * config.steps / 60,
+        gigaflops=flops / 1e9,
+        share=flops / seconds[-1] / peak,
+    )
+
+
+def multiplication_rate(device: torch.device, size: int = 2048) -> float:
+    """Operations a second of a product of large matrices: the best of five."""
+    generator = torch.Generator().manual_seed(0)
+    matrix = torch.randn(size, size, generator=generator).to(device)  # (size, size)
+    times: list[float] = []
+    for _ in range(6):
+        _wait(device)
+        start = time.perf_counter()
+        torch.mm(matrix, matrix)
+        _wait(device)
+        times.append(time.perf_counter() - start)
+    return 2 * size**3 / min(times[1:])
+
+
+def _seconds(trainer: Trainer, place: int, repeats: int) -> float:
+    """The median time of a step at a place of the run, after one to warm up."""
+    times: list[float] = []
+    for _ in range(repeats + 1):
+        trainer.step = place
+        start = time.perf_counter()
+        trainer.take_step()
+        _wait(trainer.device)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _table(speeds: list[Speed], scale: str) -> Table:
+    table = Table(title=f"Training at {scale} size", title_justify="left")
+    table.add_column("recipe", style="cyan", no_wrap=True)
+    for heading in ("step", "products", "share of the rate", "whole run"):
+        table.add_column(heading, justify="right")
+    for speed in speeds:
+        hours = speed.minutes / 60
+        table.add_row(
+            speed.recipe, f"{speed.seconds * 1e3:.0f} ms", f"{speed.gigaflops:.2f} GFLOP",
+            f"{speed.share:.0%}", f"{hours:.0f} h" if hours >= 2 else f"{speed.minutes:.1f} min",
+        )  # fmt: skip
+    return table

@@ -1,0 +1,95 @@
+"""`innerloop import`: a checkpoint of a public repository as a model of this library."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from innerloop.core.errors import ConfigurationError
+from innerloop.core.files import require_folder
+from innerloop.models.backbone import Stack
+from innerloop.models.checkpoint import holds_model, save
+from innerloop.models.imports import import_garg, import_yang
+from innerloop.models.transformer import InContextTransformer
+
+RUN_FILES = ("state.pt", "metrics.jsonl")
+"""What a training run has beside its model."""
+
+
+class Source(StrEnum):
+    """Whose code wrote the checkpoint."""
+
+    GARG = "garg"
+    YANG = "yang"
+
+
+class Injection(StrEnum):
+    """How the input comes in again at every loop."""
+
+    ADD = "add"
+    MULTIPLY = "multiply"
+    NONE = "none"
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="The checkpoint, a file of torch.save.")],
+    source: Annotated[
+        Source,
+        typer.Option("--from", help="Whose code wrote it: Garg et al. 2022, or Yang et al. 2024."),
+    ],
+    heads: Annotated[int, typer.Option(help="Attention heads of a layer; the file has no record.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the model.")],
+    loops: Annotated[
+        int | None,
+        typer.Option(help="The layers are looped, and were trained with so many loops."),
+    ] = None,
+    inject: Annotated[
+        Injection | None,
+        typer.Option(
+            help="With --loops, how the input comes in again. Default: add; none is a tied model."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over the model that the folder holds.")
+    ] = False,
+) -> None:
+    """Turn a checkpoint of the public code of Garg et al. or Yang et al. into a model.
+
+    For example:
+
+    innerloop import state.pt --from yang --heads 8 --loops 20 -o models/looped
+    """
+    require_folder(output)
+    _require_free(output, force=force)
+    read = import_garg if source is Source.GARG else import_yang
+    model = read(file, heads=heads, loops=loops, inject=inject.value if inject else None)
+    save(model, output)
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(f"{describe(model)}\nwritten to [cyan]{output}[/]")
+    console.print(f"Use it: innerloop evaluate {output} ols", markup=False)
+    console.print(f"or, in Python: innerloop.models.load({str(output)!r})", markup=False)
+
+
+def describe(model: InContextTransformer) -> str:
+    """A model's sizes in one sentence."""
+    shape = model.config.backbone
+    layers = f"{shape.layers} layer{'s' if shape.layers > 1 else ''}"
+    loops = "" if isinstance(shape, Stack) else f" looped {shape.loops} times ({shape.inject})"
+    return (
+        f"{layers}{loops}, {shape.heads} heads, width {shape.width}, "
+        f"{model.parameter_count:,} parameters in {str(model.dtype).removeprefix('torch.')}; "
+        f"prompts of up to {model.config.points} points, {model.config.dims} dimensions and "
+        f"{model.config.outputs} output{'s' if model.config.outputs > 1 else ''}"
+    )
+
+
+def _require_free(folder: Path, *, force: bool) -> None:
+    """Refuse to write over a training run, and over a model without being told to."""
+    if any((folder / name).exists() for name in RUN_FILES):
+        raise ConfigurationError(f"{folder} is a training run: choose another folder.")
+    if holds_model(folder) and not force:
+        raise ConfigurationError(
+            f"{folder} holds a model already: choose another folder, or write over it with --force."
+        )

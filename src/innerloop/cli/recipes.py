@@ -1,0 +1,73 @@
+"""`innerloop recipes`: what can be trained by name."""
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from innerloop.cli.specs import written_as
+from innerloop.core.files import write_atomically
+from innerloop.models.table import build
+from innerloop.training.config import RunConfig
+from innerloop.training.recipes import RECIPES, find_recipe
+
+
+def recipes(
+    name: Annotated[
+        str | None, typer.Argument(help="A recipe to print as a configuration.")
+    ] = None,
+    scale: Annotated[
+        str, typer.Option(help="smoke (seconds), laptop (minutes), paper (a GPU).")
+    ] = "laptop",
+    json: Annotated[Path | None, typer.Option(help="Write the table here as JSON.")] = None,
+) -> None:
+    """List the recipes: what `innerloop train` can train by name, or all about one."""
+    console = Console()
+    if name is not None:
+        config = find_recipe(name, scale)
+        console.print(f"[bold]{name}[/] ({RECIPES[name].paper}): {RECIPES[name].title}")
+        for key, value in written_as(config.model_dump(mode="json")):
+            console.print(f"  [cyan]{key}[/]={escape(value)}", highlight=False, soft_wrap=True)
+        console.print(f"Train it: innerloop train {name} --scale {scale} [KEY=VALUE ..]")
+        return
+    rows = [_row(known, scale) for known in RECIPES]
+    table = Table(title=f"Recipes at {scale} size", title_justify="left", title_style="bold")
+    table.add_column("recipe")
+    for heading in ("parameters", "steps", "time"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("paper", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            f"[cyan]{row['name']}[/]\n  {escape(str(row['title']))}", f"{row['parameters']:,}",
+            f"{row['steps']:,}", str(row["time"]), str(row["paper"]),
+        )  # fmt: skip
+    console.print(table)
+    console.print("All about one: innerloop recipes looped-linear. Train it: innerloop train ..")
+    if json is not None:
+        write_atomically(json, lambda file: file.write_text(json_module.dumps(rows, indent=1)))
+
+
+def _row(name: str, scale: str) -> dict[str, str | int]:
+    config = find_recipe(name, scale)
+    return {
+        "name": name,
+        "title": RECIPES[name].title,
+        "parameters": build(config.model).parameter_count,
+        "steps": config.steps,
+        "time": _time(name, scale, config),
+        "paper": RECIPES[name].paper,
+    }
+
+
+def _time(name: str, scale: str, config: RunConfig) -> str:
+    """What was measured on two cores; the papers' size has not been run to its end."""
+    if scale == "smoke":
+        return "seconds"
+    if scale == "paper":
+        return "GPU"
+    minutes = RECIPES[name].minutes
+    return "-" if minutes is None else f"{minutes:.0f} min"

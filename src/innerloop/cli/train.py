@@ -1,0 +1,173 @@
+"""`innerloop train`: a recipe with overrides, trained, resumed or found."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+
+from innerloop.core.errors import ConfigurationError
+from innerloop.core.files import require_folder, write_atomically
+from innerloop.training.config import RunConfig
+from innerloop.training.interrupt import Interruption, interruptible
+from innerloop.training.overrides import with_overrides
+from innerloop.training.recipes import find_recipe
+from innerloop.training.run import Run
+from innerloop.training.store import Store
+from innerloop.training.tracking import tracking
+from innerloop.training.train import Listener, Report
+
+LINES = 20
+"""About how many lines a run prints where there is no terminal."""
+
+
+class Scale(StrEnum):
+    """How large a recipe is."""
+
+    SMOKE = "smoke"
+    LAPTOP = "laptop"
+    PAPER = "paper"
+
+
+class Track(StrEnum):
+    """Where reports go beside the run's own files."""
+
+    TENSORBOARD = "tensorboard"
+    WANDB = "wandb"
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe: see `innerloop recipes`.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE...]",
+            help="Settings of the recipe to change, as `task.dims=5 steps=2000 optimizer=paper`.",
+        ),
+    ] = None,
+    scale: Annotated[Scale, typer.Option(help="How large.")] = Scale.LAPTOP,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the runs. Default: $INNERLOOP_RUNS, else runs."),
+    ] = None,
+    track: Annotated[Track | None, typer.Option(help="Send reports to a tracker, too.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the metrics here as JSON, too.")] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over, even if the run exists.")
+    ] = False,
+) -> None:
+    """Train a recipe; a run that exists is returned, one that was interrupted goes on.
+
+    Ctrl-C saves and leaves; the same command goes on from there, bit for bit.
+
+    For example:
+
+    innerloop train looped-linear
+
+    innerloop train looped-linear task.dims=10 points=21 steps=3000 seed=1
+
+    innerloop train standard-linear --scale smoke --json metrics.json
+    """
+    if json is not None:
+        require_folder(json.parent)
+        if json.is_dir():
+            raise ConfigurationError(f"--json is {json}, a folder: give a file.")
+    config = with_overrides(find_recipe(recipe, scale.value), overrides or [])
+    runs = Store(store)
+    require_folder(runs.root)
+    with interruptible() as interruption, ExitStack() as stack:
+        listeners = [stack.enter_context(shown_progress(recipe))]
+        if track is not None:
+            folder = runs.place(config, recipe) / "tracking"
+            listeners.append(stack.enter_context(tracking(track.value, folder, config)))
+        run = runs.train(
+            config, name=recipe, report=_all_of(listeners), stop=interruption, fresh=fresh
+        )
+    if not run.finished:
+        raise stopped(run, interruption)
+    if json is not None:
+        numbers = run.metrics()
+        write_atomically(json, lambda file: numbers.to_json(file, orient="records", indent=1))
+    console = Console()
+    console.print(summary(run, config))
+    console.print(f"run [cyan]{escape(str(run.path))}[/]", soft_wrap=True)
+
+
+def stopped(run: Run, interruption: Interruption) -> typer.Exit:
+    """Say that an interrupted run is saved; the exit that follows."""
+    Console(stderr=True, soft_wrap=True).print(
+        f"stopped and saved at step {run.step} of {run.config.steps}: "
+        "give the same command again to go on."
+    )
+    return typer.Exit(interruption.exit_code)
+
+
+def summary(run: Run, config: RunConfig) -> Table:
+    """What a finished run came to: its errors on the way and in the end."""
+    model = run.model()
+    title = f"{model.name} on {config.task_name}: {model.parameter_count:,} parameters"
+    caption = "error: mean squared error / E[y²] after the most examples, on held-out prompts"
+    # As wide as the words around it, which would be folded otherwise.
+    table = Table(min_width=max(len(title), len(caption)), title_justify="left")
+    table.title, table.caption, table.caption_justify = escape(title), escape(caption), "left"
+    for column in ("step", "loss", "error"):
+        table.add_column(column, justify="right", no_wrap=True)
+    rows = run.metrics().dropna(subset=["error"])
+    for place in sorted({round(i * (len(rows) - 1) / 4) for i in range(5)}):
+        row = rows.iloc[place]
+        loss = row.get("smoothed")
+        shown = "-" if loss is None or pd.isna(loss) else f"{loss:.3g}"
+        table.add_row(f"{row['step']:.0f}", shown, f"{row['error']:.3g}")
+    return table
+
+
+@contextmanager
+def shown_progress(name: str) -> Iterator[Listener]:
+    """A bar on the terminal's error stream; without a terminal a line every so often."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _print_lines
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+    with Progress(*columns, console=console, transient=True) as bars:
+        bar = bars.add_task(escape(name), total=None, told="")
+
+        def show(report: Report) -> None:
+            bars.update(bar, completed=report.step, total=report.steps, told=told(report))
+
+        yield show
+
+
+def _print_lines(report: Report) -> None:
+    every = max(1, report.steps // LINES)
+    # Reports come every few steps: one line for the first of them in each stretch.
+    if report.step == report.steps or report.step % every == 0:
+        print(told(report), file=sys.stderr, flush=True)
+
+
+def told(report: Report) -> str:
+    """How a run is doing, in one line."""
+    error = "-" if report.error is None else f"{report.error:.3g}"
+    left = int(report.seconds_left)
+    clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"
+    loops = "" if report.loops is None else f", {report.loops} loops"
+    return (
+        f"{report.step}/{report.steps}  loss {report.loss:.3g}, error {error}{loops}, "
+        f"{report.steps_per_second:.1f} steps/s, {clock} left"
+    )
+
+
+def _all_of(listeners: list[Listener]) -> Listener:
+    def listen(report: Report) -> None:
+        for listener in listeners:
+            listener(report)
+
+    return listen

@@ -1,0 +1,158 @@
+"""Models in folders: `config.json` says what the model is, `weights.safetensors` holds its numbers.
+
+Neither file can run code. The folder of a training run is read in the same way.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from safetensors.torch import save as to_bytes
+from torch import Tensor
+
+from innerloop.core.config import Config
+from innerloop.core.errors import ConfigurationError, InnerloopError
+from innerloop.core.files import write_atomically
+from innerloop.models.model import AnyModel
+from innerloop.models.table import ModelConfig, build, read_config
+
+CONFIG, WEIGHTS = "config.json", "weights.safetensors"
+FloatType = Literal["float32", "float64", "float16", "bfloat16"]
+
+
+class Description(Config):
+    """What `config.json` holds."""
+
+    model: ModelConfig
+    dtype: FloatType
+
+
+def save(model: AnyModel, folder: Path | str) -> Path:
+    """Write a model into a folder, over the one that it holds; its float type is kept."""
+    folder = Path(folder)
+    described = Description(model=model.config, dtype=_type_name(model.dtype))
+    text = described.model_dump_json(indent=1) + "\n"
+    config = folder / CONFIG
+
+    def write_weights_and(file: Path) -> None:
+        file.write_text(text)
+        write_weights(model, folder / WEIGHTS, then=remove_another)
+
+    def remove_another() -> None:
+        # Never the description of one model beside the weights of another, even for a moment.
+        if config.is_file() and config.read_bytes() != text.encode():
+            config.unlink()
+
+    write_atomically(config, write_weights_and)
+    return folder
+
+
+def load(folder: Path | str, *, device: torch.device | str = "cpu") -> AnyModel:
+    """The model of a folder that `save`, or a training run, has written: bit for bit."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InnerloopError(f"there is no folder {folder}: give one that holds a saved model.")
+    described = _read_description(folder / CONFIG)
+    whole = "kind" in described
+    if not whole and not isinstance(described.get("model"), dict):
+        raise InnerloopError(
+            f"{folder / CONFIG} describes no model: expected its configuration, whole or under the "
+            "key 'model'."
+        )
+    try:
+        config = read_config(described if whole else described["model"])
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{folder / CONFIG} describes no model: {error}") from error
+    model = build(config)
+    stated = None if whole else described.get("dtype")
+    read_weights(model, folder / WEIGHTS, dtype=stated)
+    return model.to(device)
+
+
+def holds_model(folder: Path) -> bool:
+    """Whether a folder holds a model, or a part of one."""
+    return any((folder / name).exists() for name in (CONFIG, WEIGHTS))
+
+
+def write_weights(
+    model: AnyModel, path: Path, *, then: Callable[[], object] = lambda: None
+) -> None:
+    """Write the weights of a model, in their type; `then` runs when they are ready to appear."""
+    tensors = {
+        name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()
+    }
+
+    def write(file: Path) -> None:
+        file.write_bytes(to_bytes(tensors))
+        then()
+
+    write_atomically(path, write)
+
+
+def read_weights(model: AnyModel, path: Path, *, dtype: str | None = None) -> None:
+    """Fill a model with the weights of a file, in the file's type; refuse all that does not fit.
+
+    With a dtype, as torch names it, weights of another are refused.
+    """
+    if not path.is_file():
+        raise InnerloopError(f"{path} is missing: the folder holds no complete model.")
+    try:
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise InnerloopError(
+            f"{path} is damaged or no safetensors file ({error}): take another copy of it."
+        ) from error
+    require_fit(tensors, model.state_dict(), path)
+    found = next(iter(tensors.values())).dtype
+    if dtype is not None and dtype != _type_name(found):
+        raise InnerloopError(
+            f"{path} holds {_type_name(found)} numbers where {CONFIG} says {dtype}: the two files "
+            "are not of one model."
+        )
+    model.to(found).load_state_dict(tensors)
+
+
+def require_fit(tensors: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:
+    """Refuse tensors of a file that are not those expected; the sentence names the first."""
+    missing = [name for name in expected if name not in tensors]
+    if missing:
+        raise InnerloopError(f"{path} lacks the tensor {missing[0]!r}: it is of another model.")
+    for name, value in tensors.items():
+        if name not in expected:
+            raise InnerloopError(
+                f"{path} holds a tensor {name!r} that the model does not have: it is of another "
+                "model."
+            )
+        if value.shape != expected[name].shape:
+            raise InnerloopError(
+                f"{name!r} in {path} has shape {tuple(value.shape)}, expected "
+                f"{tuple(expected[name].shape)}: it is of another model."
+            )
+    first = next(iter(tensors))
+    for name, value in tensors.items():
+        kind, other = _type_name(value.dtype), _type_name(tensors[first].dtype)
+        if kind not in get_args(FloatType) or kind != other:
+            raise InnerloopError(
+                f"{name!r} in {path} is {kind} and {first!r} is {other}: expected one of "
+                f"{', '.join(get_args(FloatType))} for all."
+            )
+
+
+def _read_description(path: Path) -> dict[str, Any]:
+    try:
+        described = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise InnerloopError(f"{path} is missing: the folder holds no saved model.") from error
+    except (OSError, ValueError) as error:  # ValueError: not JSON, or not text at all
+        raise InnerloopError(f"{path} cannot be read as JSON: {error}.") from error
+    if not isinstance(described, dict):
+        raise InnerloopError(f"{path} holds no configuration: expected a JSON object.")
+    return described
+
+
+def _type_name(dtype: torch.dtype) -> Any:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,285 @@
+"""One pre-norm block, forward and backward, by hand: what autograd would do, with less traffic.
+
+The tokens of all prompts are rows of one matrix. Gradients of the weights are added up loop after
+loop in the same form as the weights.
+
+Shapes: B prompts, T tokens, R = B T rows, D width, h heads, s head size, H hidden units. The last
+block before a readout goes on with the x tokens alone once attention is done: R' rows; else R' = R.
+"""
+
+from dataclasses import dataclass, field, fields
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from innerloop.models.block import Activation, Block
+from innerloop.models.fused_attention import AttentionPass, AttentionRoom, AttentionShape
+
+_norm_backward = torch.ops.aten.native_layer_norm_backward.default
+_ONLY_INPUT = [True, False, False]
+_gelu = torch.ops.aten.gelu.out
+_gelu_backward = torch.ops.aten.gelu_backward.grad_input
+_relu_backward = torch.ops.aten.threshold_backward.grad_input
+
+
+@dataclass(slots=True, eq=False)
+class BlockWeights:
+    """The maps of a block, or their gradients.
+
+    The norms' gains and biases and the scale of the scores are part of the maps behind them.
+    """
+
+    inward: Tensor
+    """(3 h s, D)."""
+    inward_bias: Tensor
+    outward: Tensor
+    """(D, h s)."""
+    outward_bias: Tensor
+    up: Tensor
+    """(H, D)."""
+    up_bias: Tensor
+    down: Tensor
+    """(D, H)."""
+    down_bias: Tensor
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All of them, in order."""
+        return tuple(getattr(self, each.name) for each in fields(self))
+
+    @property
+    def transposed(self) -> "BlockWeights":
+        """Views of the maps, for products from the right; the biases as they are."""
+        return BlockWeights(*(each.t() for each in self.tensors()))
+
+
+NUMBER_OF_WEIGHTS = len(fields(BlockWeights))
+
+
+def fold(block: Block) -> BlockWeights:
+    """The weights as the kernels want them; autograd carries the gradients back to the block.
+
+    A norm's output is gain * z + bias, so W (gain * z + bias) + b = (W gain) z + (W bias + b).
+    """
+    attention, mlp = block.attention, block.mlp
+    assert mlp is not None
+    inward, inward_bias = _behind_norm(attention.inward, block.attention_norm)
+    size = attention.heads * attention.head_size
+    scale = inward.new_ones(3 * size)  # (3 h s,)
+    scale[:size] = attention.scale
+    up, up_bias = _behind_norm(mlp.up, block.mlp_norm)
+    return BlockWeights(
+        inward=inward * scale[:, None],  # (3 h s, D)
+        inward_bias=inward_bias * scale,  # (3 h s,)
+        outward=attention.outward.weight,
+        outward_bias=_bias(attention.outward),
+        up=up,
+        up_bias=up_bias,
+        down=mlp.down.weight,
+        down_bias=_bias(mlp.down),
+    )
+
+
+def _behind_norm(linear: nn.Linear, norm: nn.Module) -> tuple[Tensor, Tensor]:
+    """Weights (outputs, D) and biases (outputs,) that take the norm's gain and bias in."""
+    assert isinstance(norm, nn.LayerNorm)
+    return linear.weight * norm.weight, functional.linear(norm.bias, linear.weight, linear.bias)
+
+
+def _bias(linear: nn.Linear) -> Tensor:
+    """The bias of a map; zeros if it has none."""
+    bias: Tensor | None = linear.bias
+    return linear.weight.new_zeros(linear.out_features) if bias is None else bias
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSizes:
+    """All that the kernels must know beside the weights."""
+
+    attention: AttentionShape
+    width: int
+    hidden: int
+    activation: Activation
+    eps: float
+
+    @property
+    def rows(self) -> int:
+        """R."""
+        return self.attention.rows
+
+    def kept(self, keep: slice | None) -> int:
+        """R': the rows that a block goes on with after attention."""
+        if keep is None:
+            return self.rows
+        return self.attention.batch * len(range(*keep.indices(self.attention.tokens)))
+
+    def select(self, rows: Tensor, keep: slice) -> Tensor:
+        """A view (B, n, ..) of the tokens that are kept, of (R, ..)."""
+        return rows.view(self.attention.batch, self.attention.tokens, -1)[:, keep]
+
+
+class BlockRoom:
+    """Memory that all passes of a chunk share: nothing in it outlives one pass."""
+
+    def __init__(self, sizes: BlockSizes, like: Tensor) -> None:
+        self.sizes = sizes
+        self.attention = AttentionRoom(sizes.attention, like)
+        self.hidden = like.new_empty(sizes.rows, sizes.hidden)  # (R, H)
+        self.change = like.new_empty(sizes.rows, sizes.width)  # (R, D)
+        self.zeros = like.new_zeros(sizes.rows, 1)  # (R, 1)
+        self.ones = like.new_ones(sizes.rows, 1)  # (R, 1)
+
+
+class NormPass:
+    """z = (x - mean) / deviation of each row, without gain and bias."""
+
+    def __init__(self, rows: int, room: BlockRoom) -> None:
+        self.eps, self.shape = room.sizes.eps, [room.sizes.width]
+        self.zeros, self.ones = room.zeros[:rows], room.ones[:rows]  # (R, 1) each
+        self.values = room.change.new_empty(rows, room.sizes.width)  # (R, D)
+        self.inverse_deviation = self.ones
+
+    def forward(self, stream: Tensor) -> Tensor:
+        """The norm (R, D) of (R, D).
+
+        Torch has no such kernel that writes to given memory; it finds what is freed here again.
+        """
+        self.values, _, self.inverse_deviation = torch.native_layer_norm(
+            stream, self.shape, None, None, self.eps
+        )  # (R, D), (R, 1), (R, 1)
+        return self.values
+
+    def add_backward(self, change: Tensor, d_values: Tensor) -> None:
+        """Add (dz - mean(dz) - z mean(z dz)) / deviation to the gradient of the stream (R, D).
+
+        Torch's kernel gives the bracket, if z itself is its input, with mean 0 and deviation 1: so
+        the stream need not be kept.
+        """
+        bracket, _, _ = _norm_backward(
+            d_values, self.values, self.shape, self.zeros, self.ones, None, None, _ONLY_INPUT
+        )  # (R, D)
+        change.addcmul_(bracket, self.inverse_deviation)
+
+
+@dataclass(slots=True, eq=False)
+class BlockPass:
+    """One pass through a block, with what its way back needs."""
+
+    room: BlockRoom
+    keep: slice | None
+    """The tokens that go on after attention; None: all."""
+    attention_norm: NormPass = field(init=False)
+    mlp_norm: NormPass = field(init=False)
+    attention: AttentionPass = field(init=False)
+    taken: Tensor = field(init=False)
+    """(R', h s): what attention takes."""
+    hidden: Tensor = field(init=False)
+    """(R', H): before the activation."""
+    active: Tensor = field(init=False)
+    """(R', H): after it."""
+    kept_stream: Tensor = field(init=False)
+    """(R', D): the residual stream after attention, where it is another."""
+
+    def __post_init__(self) -> None:
+        """Take all memory, and make all views, that the pass needs."""
+        room, sizes = self.room, self.room.sizes
+        kept = sizes.kept(self.keep)
+        self.attention_norm, self.mlp_norm = NormPass(sizes.rows, room), NormPass(kept, room)
+        self.taken = room.change.new_empty(kept, sizes.attention.inner)
+        self.attention = AttentionPass(
+            room.attention, self.taken if self.keep is None else room.attention.taken
+        )
+        self.hidden = room.change.new_empty(kept, sizes.hidden)
+        self.active = torch.empty_like(self.hidden)
+        self.kept_stream = room.change.new_empty(0 if self.keep is None else kept, sizes.width)
+
+    def forward(self, weights: BlockWeights, stream: Tensor) -> Tensor:
+        """The residual stream (R', D) after the block; (R, D) before it is overwritten.
+
+        Here the weights are transposed.
+        """
+        room = self.room
+        # x <- x + taken Wo' + bo, taken = attention(z Wi' + bi), z = norm(x)
+        normed = self.attention_norm.forward(stream)  # (R, D)
+        torch.addmm(weights.inward_bias, normed, weights.inward, out=room.attention.inner)
+        self.attention.forward()
+        if self.keep is not None:
+            stream = self._select(stream)  # (R', D)
+        stream.addmm_(self.taken, weights.outward).add_(weights.outward_bias)
+        # x <- x + f(z Wu' + bu) Wd' + bd, z = norm(x)
+        normed = self.mlp_norm.forward(stream)  # (R', D)
+        torch.addmm(weights.up_bias, normed, weights.up, out=self.hidden)
+        _activate(self.hidden, room.sizes.activation, out=self.active)
+        return stream.addmm_(self.active, weights.down).add_(weights.down_bias)
+
+    def backward(self, weights: BlockWeights, sums: BlockWeights, change: Tensor) -> Tensor:
+        """The gradient of the stream before the block, (R, D), of that after it, (R', D).
+
+        What it is given is overwritten; the weights' gradients are added to `sums`.
+        """
+        room, kept = self.room, len(change)
+        hidden, inner = room.hidden[:kept], room.attention.inner  # (R', H), (R, 3 h s)
+        # The MLP: x <- x + f(z Wu' + bu) Wd' + bd
+        self._add_products(sums.down, sums.down_bias, change, self.active)
+        torch.mm(change, weights.down, out=hidden)
+        self._activate_backward(hidden)
+        self._add_products(sums.up, sums.up_bias, hidden, self.mlp_norm.values)
+        d_normed = torch.mm(hidden, weights.up, out=room.change[:kept])  # (R', D)
+        self.mlp_norm.add_backward(change, d_normed)
+        # Attention: x <- x + taken Wo' + bo
+        self._add_products(sums.outward, sums.outward_bias, change, self.taken)
+        change = self._taken_backward(weights.outward, change)  # (R, D)
+        self.attention.backward()
+        self._add_products(sums.inward, sums.inward_bias, inner, self.attention_norm.values)
+        d_normed = torch.mm(inner, weights.inward, out=room.change)  # (R, D)
+        self.attention_norm.add_backward(change, d_normed)
+        return change
+
+    def _select(self, stream: Tensor) -> Tensor:
+        """Go on with the tokens that are kept: their stream (R', D), and what they have taken."""
+        sizes, batch, keep = self.room.sizes, self.room.sizes.attention.batch, self.keep
+        assert keep is not None
+        for rows, chosen in ((stream, self.kept_stream), (self.room.attention.taken, self.taken)):
+            chosen.view(batch, -1, chosen.shape[1]).copy_(sizes.select(rows, keep))
+        return self.kept_stream
+
+    def _taken_backward(self, outward: Tensor, change: Tensor) -> Tensor:
+        """Fill the room's `taken` with its gradient, and return that of the stream: (R, D)."""
+        taken, sizes = self.room.attention.taken, self.room.sizes
+        if self.keep is None:
+            torch.mm(change, outward, out=taken)  # (R, h s)
+            return change
+        whole = change.new_zeros(sizes.rows, sizes.width)  # (R, D)
+        taken.zero_()
+        for rows, chosen in ((whole, change), (taken, change @ outward)):
+            place = sizes.select(rows, self.keep)  # (B, n, D) or (B, n, h s)
+            place.copy_(chosen.view(place.shape))
+        return whole
+
+    def _add_products(self, weight: Tensor, bias: Tensor, outputs: Tensor, inputs: Tensor) -> None:
+        """Add the gradients of a map, from those of its outputs (R, o) and its inputs (R, i)."""
+        outputs_transposed = outputs.t()  # (o, R)
+        weight.addmm_(outputs_transposed, inputs)  # (o, i)
+        # A product with ones is the quickest sum over rows.
+        bias.addmv_(outputs_transposed, self.room.ones[: len(outputs), 0])  # (o,)
+
+    def _activate_backward(self, change: Tensor) -> None:
+        """From the gradient of f(u) to that of u, (R', H), in place."""
+        activation = self.room.sizes.activation
+        if activation == "relu":
+            _relu_backward(change, self.active, 0.0, grad_input=change)
+        else:
+            _gelu_backward(
+                change, self.hidden, approximate=_approximation(activation), grad_input=change
+            )
+
+
+def _activate(hidden: Tensor, activation: Activation, *, out: Tensor) -> None:
+    if activation == "relu":
+        torch.clamp_min(hidden, 0.0, out=out)
+    else:
+        _gelu(hidden, approximate=_approximation(activation), out=out)
+
+
+def _approximation(activation: Activation) -> str:
+    return "tanh" if activation == "gelu-tanh" else "none"

@@ -1,0 +1,44 @@
+"""The models by kind, and how one is made from its configuration."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, get_args
+
+import torch
+from pydantic import Field, ValidationError
+
+from innerloop.core.errors import ConfigurationError, unknown
+from innerloop.core.explain import explain
+from innerloop.models.linear_looped import LinearLoopedConfig, LinearLoopedTransformer
+from innerloop.models.lstm import LSTM, LSTMConfig
+from innerloop.models.model import AnyModel
+from innerloop.models.transformer import InContextTransformer, TransformerConfig
+
+AnyModelConfig = TransformerConfig | LSTMConfig | LinearLoopedConfig
+ModelConfig = Annotated[AnyModelConfig, Field(discriminator="kind")]
+"""The configuration of any model, told apart by its kind: for a field of another configuration."""
+
+MODELS: dict[str, type[Any]] = {
+    "transformer": InContextTransformer,
+    "lstm": LSTM,
+    "linear-looped": LinearLoopedTransformer,
+}
+"""Every model, by the kind of its configuration."""
+
+
+def build(config: AnyModelConfig, *, generator: torch.Generator | None = None) -> AnyModel:
+    """A model with weights drawn from the generator; without one, from a seed of 0."""
+    return MODELS[config.kind](config, generator=generator)
+
+
+def read_config(values: Mapping[str, Any]) -> AnyModelConfig:
+    """The configuration that plain values describe, by their kind; a mistake is one sentence."""
+    kind = values.get("kind")
+    if kind not in MODELS:
+        raise ConfigurationError(unknown("kind of model", str(kind), MODELS))
+    settings = next(
+        one for one in get_args(AnyModelConfig) if one.model_fields["kind"].default == kind
+    )
+    try:
+        return settings.model_validate(dict(values))
+    except ValidationError as error:
+        raise ConfigurationError(explain(error, settings)) from error

@@ -1,0 +1,76 @@
+"""One self-contained HTML page: text, figures drawn into it, tables. No network, no scripts."""
+
+from dataclasses import dataclass
+from importlib import resources
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from innerloop.core.files import write_atomically
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Section:
+    """A heading with what stands under it, in this order: text, figure, table."""
+
+    title: str
+    text: str = ""
+    """Paragraphs, with an empty line between two."""
+    figure: Figure | None = None
+    description: str = ""
+    """What the figure shows, for a reader who cannot see it."""
+    table: pd.DataFrame | None = None
+
+    @property
+    def paragraphs(self) -> list[str]:
+        """The text, a paragraph each."""
+        return [part.strip() for part in self.text.split("\n\n") if part.strip()]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Page:
+    """A title, a summary, and sections."""
+
+    title: str
+    summary: str = ""
+    sections: tuple[Section, ...] = ()
+    footer: str = ""
+
+
+def render_page(page: Page) -> str:
+    """The page as HTML; all text is escaped, figures are drawn as SVG."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    text = resources.files("innerloop.report").joinpath("page.html.j2").read_text("utf-8")
+    return environment.from_string(text).render(
+        page=page, svg=_svg, cell=_cell, number=lambda value: isinstance(value, int | float)
+    )
+
+
+def write_page(page: Page, path: Path) -> Path:
+    """Write the page to a file, whole or not at all."""
+    text = render_page(page)
+    return write_atomically(path, lambda file: file.write_text(text, "utf-8"))
+
+
+def _svg(figure: Figure) -> Markup:
+    """A figure as an <svg> element, the same at every run."""
+    # Letters as shapes: the page looks the same whatever fonts its reader has.
+    with rc_context({"svg.fonttype": "path", "svg.hashsalt": "innerloop"}):
+        text = StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    drawn = text.getvalue()
+    return Markup(drawn[drawn.index("<svg") :])  # drawn here, of escaped labels
+
+
+def _cell(value: object) -> str:
+    """A number with three digits; anything else as it is."""
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return str(value)

@@ -1,0 +1,23 @@
+"""Training models on tasks: configurations, runs and where they are kept."""
+
+from innerloop.training.config import RunConfig
+from innerloop.training.curriculum import Curriculum, Growth, LoopSchedule
+from innerloop.training.divergence import DivergenceError
+from innerloop.training.interrupt import interruptible
+from innerloop.training.optimizer import Optimizer
+from innerloop.training.run import Run
+from innerloop.training.store import Store
+from innerloop.training.train import Report
+
+__all__ = [
+    "Curriculum",
+    "DivergenceError",
+    "Growth",
+    "LoopSchedule",
+    "Optimizer",
+    "Report",
+    "Run",
+    "RunConfig",
+    "Store",
+    "interruptible",
+]

@@ -1,0 +1,218 @@
+"""All that determines a run, bit for bit."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+import torch
+from pydantic import Field, FiniteFloat, field_validator, model_validator
+
+from innerloop.core.config import Config
+from innerloop.core.errors import unknown
+from innerloop.core.prompt import Prompt
+from innerloop.core.task import Task
+from innerloop.models.table import AnyModelConfig, ModelConfig
+from innerloop.tasks.function import FunctionTask
+from innerloop.training.curriculum import Curriculum, LoopSchedule
+from innerloop.training.optimizer import PRESETS, Optimizer
+from innerloop.training.task_field import TaskField, read_task, task_name
+
+MODEL_CONFIGS: dict[str, type[Config]] = {
+    kind.model_fields["kind"].default: kind for kind in get_args(AnyModelConfig)
+}
+"""The configurations of models, by kind."""
+
+FOLLOWS_TASK = ("dims", "outputs", "points", "layout")
+"""Settings of a model that its task decides: left out, they are filled in."""
+_CHANGES_NOTHING = {"save_every"}
+"""Neither weights nor metrics depend on it; all other settings are part of the key."""
+
+
+class RunConfig(Config):
+    """A task, a model and how the one is trained on the other.
+
+    The model's dims, outputs, points and layout follow the task where they are left out. An
+    optimiser may be named: "paper" or "fast".
+    """
+
+    task: TaskField = Field(description="what is learned; name=.. and its settings")
+    points: int = Field(ge=1, description="n: the examples of a prompt and its question")
+    model: ModelConfig = Field(description="what learns")
+    steps: int = Field(default=1000, ge=1, description="updates of the weights")
+    batch: int = Field(default=64, ge=1, description="prompts that are computed at once")
+    accumulate: int = Field(
+        default=1, ge=1, description="batches whose gradients are averaged for one update"
+    )
+    seed: int = Field(default=0, ge=0, description="of the first weights and of the prompts")
+    optimizer: Optimizer = Field(
+        default_factory=Optimizer.fast, description="its settings, or paper, or fast"
+    )
+    spread: Literal["small", "fan-in"] = Field(
+        default="fan-in", description="first weights: deviation 0.02, or by the inputs of each map"
+    )
+    window: int | None = Field(
+        default=None, ge=1, description="T: the last loops, whose losses count; None: all loops"
+    )
+    loops: LoopSchedule = Field(default_factory=LoopSchedule, description="how b grows")
+    curriculum: Curriculum = Field(default_factory=Curriculum, description="how prompts grow")
+    pool: int | None = Field(
+        default=None, ge=1, description="number of distinct prompts; None: fresh ones at each step"
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        default="float32", description="type that matrix products are computed in"
+    )
+    compile: bool = Field(default=False, description="compile the blocks of the model")
+    threads: int | None = Field(
+        default=None, ge=1, description="of the CPU; None: as many as torch has at the start"
+    )
+    device: str = Field(
+        default="cpu", pattern=r"^(cpu|mps|cuda(:\d+)?)$", description="where it is computed"
+    )
+    log_every: int = Field(default=10, ge=1, description="steps between two lines of metrics")
+    evaluate_every: int = Field(
+        default=100, ge=1, description="steps between two errors on held-out prompts"
+    )
+    save_every: int = Field(default=200, ge=1, description="steps between two checkpoints")
+    target: FiniteFloat | None = Field(
+        default=None, gt=0, description="stop once the held-out error is below; None: never"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, values: Any) -> Any:
+        """Read the task and the optimiser's name, and let the model follow the task."""
+        if not isinstance(values, Mapping):
+            return values
+        filled: dict[str, Any] = dict(values)
+        if isinstance(filled.get("optimizer"), str):
+            name = filled["optimizer"]
+            if name not in PRESETS:
+                raise ValueError(unknown("optimizer", name, PRESETS))
+            filled["optimizer"] = PRESETS[name]()
+        if "task" not in filled:
+            return filled
+        filled["task"] = read_task(filled["task"])
+        model, points = filled.get("model"), filled.get("points")
+        if isinstance(model, Mapping) and isinstance(points, int | str):
+            known = {"kind": "transformer", **model}
+            settings = (
+                MODEL_CONFIGS[known["kind"]].model_fields if known["kind"] in MODEL_CONFIGS else {}
+            )
+            sizes = sizes_of(filled["task"], points)
+            follows = {key: size for key, size in sizes.items() if key in settings}
+            filled["model"] = {**follows, **known}
+        return filled
+
+    @field_validator("seed")
+    @classmethod
+    def _check_seed(cls, seed: int) -> int:
+        if seed >= 2**63:
+            raise ValueError("expected a number from 0 to 2^63 - 1")
+        return seed
+
+    @model_validator(mode="after")
+    def _check_parts(self) -> "RunConfig":
+        for problem in (_misfit(self), _cannot_loop(self), _cannot_grow(self)):
+            if problem is not None:
+                raise ValueError(problem)
+        return self
+
+    @property
+    def trained_loops(self) -> int | None:
+        """The loops that the model is trained with in the end; None if it does not loop."""
+        backbone = getattr(self.model, "backbone", self.model)
+        return getattr(backbone, "loops", None)
+
+    @property
+    def task_name(self) -> str:
+        """What the command line calls the task."""
+        return task_name(self.task)
+
+    def key(self) -> str:
+        """16 hexadecimal digits that are the same for the same run, in any process."""
+        dump = self.model_dump(mode="json", exclude=_CHANGES_NOTHING)
+        text = json.dumps(dump, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def sizes_of(task: Task, points: int | str) -> dict[str, Any]:
+    """What a model must be made for to read prompts of a task."""
+    prompt = _sample(task, 1)
+    return {
+        "dims": prompt.dims,
+        "outputs": prompt.outputs,
+        "points": points,
+        "layout": prompt.layout,
+    }
+
+
+def _sample(task: Task, points: int) -> Prompt:
+    """A prompt: a task says what its prompts look like by drawing one."""
+    return task.sample(1, points, generator=torch.Generator().manual_seed(0))
+
+
+def _misfit(config: RunConfig) -> str | None:
+    """Why the model cannot read the task's prompts."""
+    for key, expected in sizes_of(config.task, config.points).items():
+        found = getattr(config.model, key, expected)
+        if found != expected:
+            return (
+                f"model.{key} is {found!r}, but {config.task_name} with {config.points} points "
+                f"needs {expected!r}: leave it out, it follows the task"
+            )
+    most = config.task.most_points
+    if most is not None and config.points > most:
+        return f"points is {config.points}, expected at most {most} for {config.task_name}"
+    growth = config.curriculum.points
+    fewest = config.points if growth is None else min(growth.start, config.points)
+    scored = _sample(config.task, fewest).scored  # (1, n)
+    if scored is not None and not bool(scored.any()):
+        return f"{config.task_name} scores none of the first {fewest} points: take more"
+    labels = isinstance(config.task, FunctionTask) and config.task.classes
+    if getattr(config.model, "head", "regression") == "binary" and not labels:
+        return (
+            f"model.head is 'binary', but the outputs of {config.task_name} are not labels -1 "
+            "and 1: take 'regression'"
+        )
+    if getattr(getattr(config.model, "backbone", None), "mask", "causal") == "full":
+        return (
+            "model.backbone.mask is 'full': such a model would see the answers that it is trained "
+            "to give, take 'causal'"
+        )
+    return None
+
+
+def _cannot_loop(config: RunConfig) -> str | None:
+    """Why the loss window or the schedule of loops makes no sense."""
+    loops, start = config.trained_loops, config.loops.start
+    if loops is None and (config.window is not None or start is not None):
+        key = "window" if config.window is not None else "loops.start"
+        return f"{key} is given, but the model does not loop: leave it out"
+    if loops is None:
+        return None
+    if start is not None and start > loops:
+        return f"loops.start is {start}, expected at most the model's loops, {loops}"
+    inject = getattr(getattr(config.model, "backbone", None), "inject", "add")
+    if inject == "none" and config.window is not None and config.window < loops:
+        return (
+            f"window is {config.window} of {loops} loops, but without injection no gradient "
+            "reaches the input through the loops before: leave window out"
+        )
+    return None
+
+
+def _cannot_grow(config: RunConfig) -> str | None:
+    """Why the curriculum makes no sense."""
+    dims, points = config.curriculum.dims, config.curriculum.points
+    if config.pool is not None and (dims is not None or points is not None):
+        return "pool and curriculum are both given, but a pool holds prompts of one size: drop one"
+    if dims is not None and not isinstance(config.task, FunctionTask):
+        return (
+            f"curriculum.dims is given, but {config.task_name} labels no inputs with a function, "
+            "so that none of its dimensions can be left out: leave it out"
+        )
+    for name, growth, most in (("dims", dims, config.task.dims), ("points", points, config.points)):
+        if growth is not None and growth.start > most:
+            return f"curriculum.{name}.start is {growth.start}, expected at most {most}"
+    return None

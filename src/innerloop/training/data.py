@@ -1,0 +1,110 @@
+"""The prompts of a run: each step's depend on (seed, step, rank) and nothing else."""
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import torch
+
+from innerloop.core.prompt import Prompt
+from innerloop.core.task import Task
+from innerloop.tasks.truncated import Truncated
+from innerloop.training.config import RunConfig
+
+HELD_OUT = 512
+"""Prompts that runs are evaluated on."""
+_AT_ONCE = 4096
+
+
+def generator_for(seed: int, purpose: str, step: int = 0, rank: int = 0) -> torch.Generator:
+    """A generator of its own for each seed, purpose, step and rank, on the CPU.
+
+    On the CPU whatever the device of the run, so that all devices see the same prompts. Torch's
+    generator reads 32 bits of a seed only, hence a hash: neighbouring steps have nothing in common.
+    """
+    text = f"{seed}/{purpose}/{step}/{rank}"
+    digest = hashlib.sha256(text.encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:4], "big"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What the prompts of a step look like, and how often the model loops on them."""
+
+    dims: int
+    points: int
+    loops: int | None
+    """None if the model does not loop."""
+    window: int | None
+    """The last loops, whose losses count."""
+
+
+def sizes_at(config: RunConfig, step: int) -> Sizes:
+    """The sizes at a step (from 0) of a run."""
+    dims, points = config.task.dims, config.points
+    if config.curriculum.dims is not None:
+        dims = config.curriculum.dims.at(step, config.steps, dims)
+    if config.curriculum.points is not None:
+        points = config.curriculum.points.at(step, config.steps, points)
+    loops = config.trained_loops
+    if loops is None:
+        return Sizes(dims, points, None, None)
+    loops = config.loops.at(step, config.steps, loops)
+    window = loops if config.window is None else min(config.window, loops)
+    return Sizes(dims, points, loops, window)
+
+
+class Prompts:
+    """Where the prompts of a run come from: fresh ones at each step, or a pool of fixed ones."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+        self.pool = None if config.pool is None else draw_pool(config, config.pool)
+
+    def at(self, step: int, rank: int = 0) -> Prompt:
+        """The batch * accumulate prompts of a step (from 0), for one of several workers.
+
+        Without their truth, which no model may see.
+        """
+        config = self.config
+        number = config.batch * config.accumulate
+        generator = generator_for(config.seed, "train", step, rank)
+        if self.pool is not None:
+            chosen = torch.randint(self.pool.batch, (number,), generator=generator)  # (B,)
+            return self.pool.select(chosen)
+        sizes = sizes_at(config, step)
+        task: Task = config.task
+        if sizes.dims < task.dims:
+            task = Truncated(task=task, active=sizes.dims)
+        prompt = task.sample(number, sizes.points, generator=generator)
+        return replace(prompt, truth={})
+
+
+def draw_pool(config: RunConfig, number: int) -> Prompt:
+    """So many prompts, fixed by the seed, without their truth."""
+    return _many(config, number, seed=config.seed, purpose="pool")
+
+
+def held_out(config: RunConfig) -> Prompt:
+    """The prompts that a run is evaluated on: the same for all seeds, never trained on."""
+    return _many(config, HELD_OUT, seed=0, purpose="held out")
+
+
+def _many(config: RunConfig, number: int, *, seed: int, purpose: str) -> Prompt:
+    """Prompts drawn a few thousand at a time, as some tasks take more memory than they leave."""
+    parts: list[Prompt] = []
+    for start in range(0, number, _AT_ONCE):
+        generator = generator_for(seed, purpose, start)
+        count = min(_AT_ONCE, number - start)
+        prompt = config.task.sample(count, config.points, generator=generator)
+        parts.append(replace(prompt, truth={}))
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    return replace(
+        first,
+        xs=torch.cat([part.xs for part in parts]),  # (P, n, d)
+        ys=torch.cat([part.ys for part in parts]),  # (P, n, k)
+        scored=None
+        if first.scored is None
+        else torch.cat([part.scored for part in parts if part.scored is not None]),  # (P, n)
+    )

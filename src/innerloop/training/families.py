@@ -1,0 +1,122 @@
+"""The papers' kinds of problems at three sizes, and how long and how deep they are trained.
+
+smoke: seconds, to see that everything runs; it learns nothing. laptop: minutes on two cores. paper:
+the papers' own sizes.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from innerloop.core.task import Task
+from innerloop.tasks.autoregression import RepresentationAR
+from innerloop.tasks.chain import ChainOfThought
+from innerloop.tasks.classification import LinearClassification
+from innerloop.tasks.linear import LinearRegression
+from innerloop.tasks.network import TwoLayerNetwork
+from innerloop.tasks.representation import RepresentationRegression
+from innerloop.tasks.sparse import SparseLinearRegression
+from innerloop.tasks.tree import DecisionTree
+from innerloop.tasks.vector import VectorGeneration
+
+Scale = Literal["smoke", "laptop", "paper"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """A problem, and the training that it takes."""
+
+    task: Task
+    points: int
+    steps: int
+    loops: int = 20
+    """b, the loops of a looped model."""
+    window: int = 10
+    """T, the losses of a looped model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """One kind of problem, at each scale."""
+
+    smoke: Size
+    laptop: Size
+    paper: Size
+    stream: bool = False
+    """Whether its outputs are its next inputs."""
+
+    def at(self, scale: Scale) -> Size:
+        """The size at a scale."""
+        return {"smoke": self.smoke, "laptop": self.laptop, "paper": self.paper}[scale]
+
+
+def _smoke(task: Task, *, points: int = 7) -> Size:
+    return Size(task=task, points=points, steps=20, loops=4, window=3)
+
+
+def _paper(task: Task, *, points: int = 41, loops: int = 20, window: int = 15) -> Size:
+    return Size(task=task, points=points, steps=500_000, loops=loops, window=window)
+
+
+LINEAR = Family(
+    smoke=_smoke(LinearRegression(dims=3)),
+    laptop=Size(task=LinearRegression(dims=5), points=11, steps=1500),
+    paper=_paper(LinearRegression(dims=20)),
+)
+SPARSE = Family(
+    smoke=_smoke(SparseLinearRegression(dims=4, sparsity=2), points=9),
+    laptop=Size(task=SparseLinearRegression(dims=10, sparsity=2), points=21, steps=2500),
+    paper=_paper(SparseLinearRegression(dims=20, sparsity=3), window=10),
+)
+TREE = Family(
+    smoke=_smoke(DecisionTree(dims=3, depth=2), points=9),
+    laptop=Size(task=DecisionTree(dims=5, depth=3), points=41, steps=1500, loops=24, window=8),
+    paper=_paper(DecisionTree(dims=20), points=101, loops=70),
+)
+NETWORK = Family(
+    smoke=_smoke(TwoLayerNetwork(dims=3, hidden=4), points=9),
+    laptop=Size(task=TwoLayerNetwork(dims=5, hidden=20), points=31, steps=1500, loops=12, window=5),
+    paper=_paper(TwoLayerNetwork(dims=20), points=101, loops=12, window=5),
+)
+CLASSIFICATION = Family(
+    smoke=_smoke(LinearClassification(dims=3)),
+    laptop=Size(task=LinearClassification(dims=5), points=21, steps=1500),
+    paper=_paper(LinearClassification(dims=20)),
+)
+ILL_CONDITIONED = Family(
+    smoke=_smoke(LinearRegression(dims=4, covariance="ill-conditioned")),
+    laptop=Size(task=LinearRegression(dims=5, covariance="ill-conditioned"), points=11, steps=2500),
+    paper=_paper(LinearRegression(dims=20, covariance="ill-conditioned")),
+)
+EIGHT_DIMENSIONS = Family(
+    smoke=_smoke(LinearRegression(dims=3)),
+    laptop=Size(task=LinearRegression(dims=5), points=11, steps=2500),
+    paper=_paper(LinearRegression(dims=8)),
+)
+NOISY = Family(
+    smoke=_smoke(LinearRegression(dims=3, noise=0.5)),
+    laptop=Size(task=LinearRegression(dims=5, noise=0.5), points=11, steps=1500),
+    paper=_paper(LinearRegression(dims=8, noise=0.5)),
+)
+REPRESENTATION = Family(
+    smoke=_smoke(RepresentationRegression(dims=3)),
+    laptop=Size(task=RepresentationRegression(dims=5), points=21, steps=2000),
+    paper=_paper(RepresentationRegression(dims=20)),
+)
+AUTOREGRESSION = Family(
+    smoke=_smoke(RepresentationAR(dims=3)),
+    laptop=Size(task=RepresentationAR(dims=5), points=31, steps=2000),
+    paper=_paper(RepresentationAR(dims=20)),
+    stream=True,
+)
+CHAIN = Family(
+    smoke=_smoke(ChainOfThought(dims=3, layers=2), points=9),
+    laptop=Size(task=ChainOfThought(dims=5, layers=3), points=44, steps=2000),
+    paper=_paper(ChainOfThought(dims=20, layers=6), points=287),
+    stream=True,
+)
+VECTOR = Family(
+    smoke=_smoke(VectorGeneration(dims=3)),
+    laptop=Size(task=VectorGeneration(dims=4), points=17, steps=1500),
+    paper=Size(task=VectorGeneration(dims=4), points=17, steps=20_000),
+)

@@ -1,0 +1,50 @@
+"""Ctrl-C and SIGTERM as a question that a run asks between two steps."""
+
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+
+class Interruption:
+    """Whether somebody wants the process to end; call it to know."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        """The signal that came, if one did."""
+
+    def __call__(self) -> bool:
+        """Whether a signal came."""
+        return self.signal is not None
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell expects of a process that a signal ended: 130 or 143."""
+        return 0 if self.signal is None else 128 + self.signal
+
+
+@contextmanager
+def interruptible() -> Iterator[Interruption]:
+    """Collect SIGINT and SIGTERM instead of ending at once; a second one ends at once.
+
+    Only in the main thread, as Python demands. The handlers before are put back at the end.
+    """
+    interruption = Interruption()
+    before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
+
+    def collect(number: int, frame: FrameType | None) -> None:
+        interruption.signal = number
+        _restore(before)
+
+    for name in before:
+        signal.signal(name, collect)
+    try:
+        yield interruption
+    finally:
+        _restore(before)
+
+
+def _restore(handlers: Mapping[signal.Signals, Any]) -> None:
+    for name, handler in handlers.items():
+        signal.signal(name, handler)

@@ -1,0 +1,155 @@
+"""The steps of a run, and all that changes while they are taken."""
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from innerloop.core.errors import ConfigurationError
+from innerloop.core.prompt import Prompt
+from innerloop.models.block import Block
+from innerloop.models.model import AnyModel, initialise, predictions
+from innerloop.models.table import build
+from innerloop.training.config import RunConfig
+from innerloop.training.data import Prompts, Sizes, generator_for, held_out, sizes_at
+from innerloop.training.divergence import Divergence
+from innerloop.training.optimizer import Optimizers
+from innerloop.training.window import window_loss, window_outputs
+
+_EVALUATED_AT_ONCE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What one step came to."""
+
+    loss: float
+    gradient: float
+    """The norm of the gradient, before it was clipped."""
+    sizes: Sizes
+
+
+class Trainer:
+    """Model, optimisers, prompts: takes one step after the other, bit for bit by its state."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+        self.device = available(config.device)
+        self.model = first_model(config).to(self.device)
+        self.model.train()
+        if config.compile:
+            compile_blocks(self.model)
+        self.optimizers = Optimizers(config.optimizer, self.model)
+        self.prompts = Prompts(config)
+        self.held_out = held_out(config).to(device=self.device)
+        self.scale = config.task.scale_at(config.points).to(self.held_out.ys)  # (n,)
+        self.divergence = Divergence(self.model.head, self.held_out.outputs)
+        self.step = 0
+        """Updates so far."""
+
+    def take_step(self) -> Taken:
+        """One update of the weights; a DivergenceError, and none, where it would be a failure."""
+        sizes = sizes_at(self.config, self.step)
+        prompt = self.prompts.at(self.step).to(device=self.device)
+        self.optimizers.clear()
+        loss = torch.zeros((), device=self.device)  # ()
+        for part, share in _parts(prompt, self.config.batch):
+            part_loss = share * self._loss(part, sizes)  # ()
+            part_loss.backward()
+            loss += part_loss.detach()
+        norm = self.optimizers.clip()  # ()
+        found, gradient = torch.stack([loss, norm]).tolist()
+        self.divergence.watch(self.step + 1, found, gradient)
+        self.optimizers.step(self.step, self.config.steps)
+        self.step += 1
+        return Taken(found, gradient, sizes)
+
+    def _loss(self, prompt: Prompt, sizes: Sizes) -> Tensor:
+        with self._precision():
+            outputs = self._outputs(prompt, sizes.loops, sizes.window)  # (T, B, n, k)
+        return window_loss(outputs, prompt, self.scale[: prompt.points], self.model.head)
+
+    def _outputs(self, prompt: Prompt, loops: int | None, window: int | None) -> Tensor:
+        """The model's outputs (T, B, n, k) in the window; compiled blocks are not fused as well."""
+        use_fused = not self.config.compile
+        return window_outputs(self.model, prompt, loops=loops, window=window, use_fused=use_fused)
+
+    def _precision(self) -> Any:
+        if self.config.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+    @torch.no_grad()
+    def error(self) -> float:
+        """Squared error over the scale, on held-out prompts, at the last position that counts.
+
+        In full precision, after as many loops as the model is trained with in the end.
+        """
+        scored = self.held_out.scored
+        place = self.config.points - 1 if scored is None else int(scored.any(dim=0).nonzero()[-1])
+        total = 0.0
+        for start in range(0, self.held_out.batch, _EVALUATED_AT_ONCE):
+            part = self.held_out.select(slice(start, start + _EVALUATED_AT_ONCE))
+            outputs = self._outputs(part, None, 1)[0, :, place]  # (B, k)
+            answers = predictions(outputs, self.model.head)  # (B, k)
+            total += float((answers - part.ys[:, place]).square().mean(dim=-1).sum())
+        return total / self.held_out.batch / float(self.scale[place])
+
+    def state(self) -> dict[str, Any]:
+        """All that the next steps depend on, in plain tensors and numbers."""
+        return {
+            "step": self.step,
+            "weights": self.model.state_dict(),
+            "optimizers": self.optimizers.state(),
+            "divergence": self.divergence.state(),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        self.model.load_state_dict(state["weights"])
+        self.optimizers.load_state(state["optimizers"])
+        self.divergence.load_state(state["divergence"])
+        self.step = int(state["step"])
+
+
+def first_model(config: RunConfig) -> AnyModel:
+    """The model before its first step, from the run's seed.
+
+    A linear looped transformer has first weights of its own, whatever the spread.
+    """
+    model = build(config.model, generator=generator_for(config.seed, "weights"))
+    if config.spread == "small" and config.model.kind != "linear-looped":
+        initialise(model, spread="small", generator=generator_for(config.seed, "weights"))
+    return model
+
+
+def compile_blocks(model: AnyModel) -> None:
+    """Compile each block of a model in place; its parameters keep their names."""
+    blocks = [module for module in model.modules() if isinstance(module, Block)]
+    for block in blocks:
+        block.compile()
+
+
+def available(name: str) -> torch.device:
+    """The device of this name, if there is one."""
+    device = torch.device(name)
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigurationError(
+            f"device is {name!r}, which is not here: take 'cpu', or a machine that has it."
+        ) from error
+    return device
+
+
+def _parts(prompt: Prompt, batch: int) -> list[tuple[Prompt, float]]:
+    """A step's prompts in batches, each with its share of the positions that count."""
+    if prompt.batch == batch:
+        return [(prompt, 1.0)]
+    parts = [prompt.select(slice(at, at + batch)) for at in range(0, prompt.batch, batch)]
+    if prompt.scored is None:
+        return [(part, 1 / len(parts)) for part in parts]
+    counts = [float(part.scored.sum()) for part in parts if part.scored is not None]
+    return [(part, count / sum(counts)) for part, count in zip(parts, counts, strict=True)]

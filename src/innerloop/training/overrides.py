@@ -1,0 +1,86 @@
+"""`key=value` words over a configuration: `task.dims=5 model.backbone.loops=20`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import ValidationError
+from yaml import YAMLError
+
+from innerloop.core.errors import ConfigurationError
+from innerloop.core.explain import explain
+from innerloop.models.block import BlockShape
+from innerloop.training.config import FOLLOWS_TASK, RunConfig
+
+_NAMED: tuple[tuple[str, str, frozenset[str]], ...] = (
+    ("task", "name", frozenset({"dims", "dtype"})),
+    ("model", "kind", frozenset()),
+    ("model.backbone", "kind", frozenset(BlockShape.model_fields)),
+)
+"""Parts that become another thing where one key changes, and the settings that they then keep."""
+
+
+def with_overrides(config: RunConfig, words: Sequence[str]) -> RunConfig:
+    """The configuration with some settings changed; a mistake is one sentence.
+
+    The model's sizes follow the task unless they are given. Another task keeps the dimensions of
+    the one before; a stack in place of a loop, or the other way round, the shape of its blocks.
+    """
+    if not words:
+        return config
+    base: dict[str, Any] = config.model_dump(mode="json")
+    for key in FOLLOWS_TASK:
+        base["model"].pop(key, None)
+    given = _parsed(words)
+    for place, name, kept in _NAMED:
+        _forget_former(base, given, place, name, kept)
+    try:
+        merged = OmegaConf.to_container(OmegaConf.merge(base, given))
+        return RunConfig.model_validate(merged)
+    except ValidationError as error:
+        raise ConfigurationError(explain(error, RunConfig)) from error
+    except OmegaConfBaseException as error:
+        raise ConfigurationError(
+            f"the settings {' '.join(words)!r} do not go together: {_first_line(error)}."
+        ) from error
+
+
+def _parsed(words: Sequence[str]) -> dict[str, Any]:
+    """`a.b=1` into {"a": {"b": 1}}."""
+    keys = [word.partition("=")[0] for word in words]
+    for key, word in zip(keys, words, strict=True):
+        if not key or "=" not in word:
+            raise ConfigurationError(
+                f"{word!r} is not a setting: write key=value, for example task.dims=5."
+            )
+        if keys.count(key) > 1:
+            raise ConfigurationError(f"the key {key!r} is given twice: keep one of them.")
+    try:
+        given = OmegaConf.to_container(OmegaConf.from_dotlist(list(words)))
+    except (OmegaConfBaseException, YAMLError) as error:
+        raise ConfigurationError(
+            f"cannot read the settings {' '.join(words)!r}: {_first_line(error)}."
+        ) from error
+    assert isinstance(given, dict)
+    return {str(key): value for key, value in given.items()}
+
+
+def _forget_former(
+    base: dict[str, Any], given: dict[str, Any], place: str, name: str, kept: frozenset[str]
+) -> None:
+    """Drop the settings of the thing that a part was, where it becomes another one."""
+    for step in place.split(".")[:-1]:
+        base, given = base.get(step, {}), given.get(step, {})
+        if not isinstance(given, dict):
+            return
+    last = place.split(".")[-1]
+    former, asked = base.get(last), given.get(last)
+    if not isinstance(former, dict) or not isinstance(asked, dict):
+        return
+    if asked.get(name, former[name]) != former[name]:
+        base[last] = {key: value for key, value in former.items() if key in kept}
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n")[0].rstrip(".")

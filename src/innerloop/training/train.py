@@ -1,0 +1,257 @@
+"""Training a run in its folder: from its last checkpoint, or from the start, to its end."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, BinaryIO
+
+import torch
+
+from innerloop.core.errors import ConfigurationError
+from innerloop.training.config import RunConfig
+from innerloop.training.data import sizes_at
+from innerloop.training.divergence import DivergenceError
+from innerloop.training.loop import Taken, Trainer
+from innerloop.training.run import METRICS, STATE, TIMINGS, Run, RunError
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a run is doing."""
+
+    step: int
+    """Updates so far."""
+    steps: int
+    loss: float
+    """The smoothed training loss."""
+    error: float | None
+    """On held-out prompts, at the last prefix, when it was last measured."""
+    loops: int | None
+    dims: int
+    points: int
+    steps_per_second: float
+    seconds_left: float
+
+
+Listener = Callable[[Report], None]
+
+
+def train(run: Run, *, report: Listener | None = None, stop: Callable[[], bool]) -> None:
+    """Train a run until it is finished, has diverged, or `stop` says so; then save it.
+
+    Whoever calls it holds the run's lock.
+    """
+    if run.diverged is not None:
+        raise DivergenceError(f"{run.name} was given up before: {run.diverged}")
+    stored = run.read_state() if (run.path / STATE).is_file() else None
+    if stored is not None and stored["finished"]:
+        return
+    threads = _threads(run.config, stored)
+    with _using(threads):
+        trainer = Trainer(run.config)
+        run.write_config()
+        if stored is None:
+            (run.path / METRICS).write_bytes(b"")
+        else:
+            _restore(trainer, stored, run)
+        with (run.path / METRICS).open("ab") as metrics:
+            session = _Session(run, trainer, metrics, threads, report)
+            try:
+                session.work(stop, fresh=stored is None)
+            except DivergenceError as failure:
+                session.write({"step": trainer.step, "diverged": str(failure)})
+                raise
+
+
+class _Session:
+    """One stretch of training, from a checkpoint on."""
+
+    def __init__(
+        self,
+        run: Run,
+        trainer: Trainer,
+        metrics: BinaryIO,
+        threads: int,
+        report: Listener | None,
+    ) -> None:
+        self.run, self.trainer, self.metrics = run, trainer, metrics
+        self.config = run.config
+        self.threads, self.report = threads, report
+        self.error: float | None = None
+        self.clock = _Clock(run.config, trainer.step)
+
+    def work(self, stop: Callable[[], bool], *, fresh: bool) -> None:
+        """Take steps until there is a reason to stop."""
+        if fresh:
+            self.error = self.trainer.error()
+            self.write({"step": 0, "error": self.error})
+            self._save(finished=False)
+        steps, every = self.config.steps, self.config.save_every
+        while self.trainer.step < steps:
+            if stop():
+                self._save(finished=False)
+                return
+            if self._step():
+                break
+            if self.trainer.step % every == 0 and self.trainer.step < steps:
+                self._save(finished=False)
+        self.trainer.divergence.conclude()
+        self._save(finished=True)
+
+    def _step(self) -> bool:
+        """One step and what is written about it; whether the target is reached."""
+        taken = self.trainer.take_step()
+        step, last = self.trainer.step, self.trainer.step == self.config.steps
+        row: dict[str, Any] = {"step": step}
+        if step % self.config.log_every == 0 or last:
+            row |= self._told(taken)
+        if step % self.config.evaluate_every == 0 or last:
+            self.error = row["error"] = self.trainer.error()
+        if len(row) > 1:
+            self.write(row)
+            self._tell(taken)
+        target = self.config.target
+        return target is not None and row.get("error", target) < target
+
+    def _told(self, taken: Taken) -> dict[str, Any]:
+        """What a line of metrics says of a step."""
+        sizes = taken.sizes
+        found = {
+            "loss": taken.loss,
+            "smoothed": self.trainer.divergence.smoothed,
+            "gradient": taken.gradient,
+            "rate": self.config.optimizer.factor(self.trainer.step - 1, self.config.steps),
+            "dims": sizes.dims,
+            "points": sizes.points,
+        }
+        return found if sizes.loops is None else {**found, "loops": sizes.loops}
+
+    def write(self, row: dict[str, Any]) -> None:
+        """A line of metrics."""
+        # A whole line at a time: a kill leaves at most one that has no end.
+        self.metrics.write((json.dumps(row) + "\n").encode())
+        self.metrics.flush()
+
+    def _tell(self, taken: Taken) -> None:
+        speed, left = self.clock.look(self.trainer.step)
+        with (self.run.path / TIMINGS).open("a") as file:
+            line = {"step": self.trainer.step, "seconds": self.clock.elapsed, "speed": speed}
+            file.write(json.dumps(line) + "\n")
+        if self.report is None:
+            return
+        self.report(
+            Report(
+                step=self.trainer.step,
+                steps=self.config.steps,
+                loss=self.trainer.divergence.smoothed,
+                error=self.error,
+                loops=taken.sizes.loops,
+                dims=taken.sizes.dims,
+                points=taken.sizes.points,
+                steps_per_second=speed,
+                seconds_left=left,
+            )
+        )
+
+    def _save(self, *, finished: bool) -> None:
+        """Write a checkpoint, unless the weights are those of a run that seems to diverge."""
+        if self.trainer.divergence.suspicious:
+            return
+        os.fsync(self.metrics.fileno())
+        state = {
+            **self.trainer.state(),
+            "finished": finished,
+            "metrics": self.metrics.tell(),
+            "error": self.error,
+            "threads": self.threads,
+            "torch": str(torch.__version__),
+        }
+        self.run.write_checkpoint(self.trainer.model, state)
+
+
+class _Clock:
+    """How fast a stretch of training is, and how long the rest will take.
+
+    The time of a step is taken to grow with its points and its loops, those with gradient
+    threefold; it is looked at on a grid, as there may be a million steps.
+    """
+
+    def __init__(self, config: RunConfig, step: int) -> None:
+        self.grid = max(1, config.steps // 1000)
+        sizes = [sizes_at(config, k) for k in range(0, config.steps, self.grid)]
+        costs = [s.points * ((s.loops or 1) + 2 * (s.window or 1)) for s in sizes]
+        self.costs = [0, *accumulate(costs)]
+        self.first = step
+        self.began = time.perf_counter()
+        self.last = (step, self.began)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the stretch began."""
+        return time.perf_counter() - self.began
+
+    def look(self, step: int) -> tuple[float, float]:
+        """Steps a second since the last look, and the seconds that are left."""
+        now = time.perf_counter()
+        speed = (step - self.last[0]) / max(now - self.last[1], 1e-9)
+        self.last = (step, now)
+        done = self._cost(step) - self._cost(self.first)
+        return speed, self.elapsed * (self.costs[-1] - self._cost(step)) / max(done, 1e-9)
+
+    def _cost(self, step: int) -> float:
+        """The cost of the first steps, in between two points of the grid by interpolation."""
+        place, rest = divmod(step, self.grid)
+        if place + 1 >= len(self.costs):
+            return self.costs[-1]
+        before, after = self.costs[place], self.costs[place + 1]
+        return before + (after - before) * rest / self.grid
+
+
+def _restore(trainer: Trainer, stored: dict[str, Any], run: Run) -> None:
+    """Put a trainer and the metrics where the last checkpoint left them."""
+    if stored["torch"] != torch.__version__:
+        raise RunError(
+            f"{run.name} was begun with torch {stored['torch']}, and would not go on bit for bit "
+            f"with {torch.__version__}: install the other, or train with --fresh to start over."
+        )
+    length, metrics = int(stored["metrics"]), run.path / METRICS
+    if not metrics.is_file() or metrics.stat().st_size < length:
+        raise RunError(
+            f"{metrics} is shorter than at the last checkpoint: put it back, or train with "
+            "--fresh to start over."
+        )
+    try:
+        trainer.load_state(stored)
+    except (RuntimeError, ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"{run.path / STATE} does not fit the model of {run.name}: train with --fresh to "
+            "start over."
+        ) from error
+    os.truncate(metrics, length)
+
+
+def _threads(config: RunConfig, stored: dict[str, Any] | None) -> int:
+    """The threads that a run began with, or begins with: their number changes the bits."""
+    if stored is not None:
+        return int(stored["threads"])
+    return torch.get_num_threads() if config.threads is None else config.threads
+
+
+@contextmanager
+def _using(threads: int) -> Iterator[None]:
+    """Let torch have so many threads, and as many as before in the end."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        if torch.get_num_threads() != threads:
+            raise ConfigurationError(
+                f"torch cannot have {threads} threads here, with which the run began: allow them, "
+                "or train with --fresh."
+            )
+        yield
+    finally:
+        torch.set_num_threads(before)

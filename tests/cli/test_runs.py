@@ -1,0 +1,154 @@
+"""The verbs that need a trained model: evaluate a run, the demo, recipes, bench."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from innerloop.cli.main import main
+from innerloop.models.checkpoint import save
+from innerloop.tasks.linear import LinearRegression
+from innerloop.tasks.shifts import papers_shifts
+from innerloop.training.recipes import RECIPES, find_recipe
+from innerloop.training.run import Run
+from innerloop.training.store import Store
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run the command line: exit code, output, errors."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        try:
+            main(list(words))
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        else:
+            code = 0
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that has taken its steps and learned nothing."""
+    store = Store(tmp_path_factory.mktemp("runs"))
+    return store.train(find_recipe("looped-linear", "smoke"), name="looped-linear")
+
+
+def test_a_run_is_evaluated_on_its_own_task(command: Command, run: Run, tmp_path: Path) -> None:
+    words = ("evaluate", str(run.path), "ols", "--prompts", "8", "-o", str(tmp_path))
+    code, out, _ = command(*words)
+    assert code == 0
+    table = pd.read_csv(tmp_path / "linear-prefix.csv")
+    assert set(table["learner"]) == {"looped transformer (1 layer)", "OLS"}
+    assert table["prefix"].max() == run.config.points - 1
+    assert "dims=3" in out
+
+
+def test_a_run_goes_beyond_its_trained_loops(command: Command, run: Run, tmp_path: Path) -> None:
+    words = ("evaluate", str(run.path), "--by", "step", "--steps", "9", "--prompts", "8")
+    code, _, _ = command(*words, "-o", str(tmp_path))
+    assert code == 0
+    table = pd.read_csv(tmp_path / "linear-step.csv")
+    assert list(table["step"]) == list(range(10))
+
+
+def test_every_shift_of_the_papers_in_one_command(
+    command: Command, run: Run, tmp_path: Path
+) -> None:
+    words = ("evaluate", str(run.path), "ols", "--shift", "all", "--prompts", "4")
+    numbers = tmp_path / "all.json"
+    code, _, _ = command(*words, "-o", str(tmp_path), "--json", str(numbers))
+    assert code == 0
+    shifts = set(papers_shifts(LinearRegression(dims=3)))
+    assert len(shifts) == 15
+    assert len(list(tmp_path.glob("*.png"))) == len(shifts)
+    rows = json.loads(numbers.read_text())
+    assert {row["shift"] for row in rows} == shifts
+    assert np.isfinite([row["mean"] for row in rows]).all()
+
+
+def test_a_model_without_its_run_is_evaluated_too(
+    command: Command, run: Run, tmp_path: Path
+) -> None:
+    save(run.model(), tmp_path / "model")
+    words = ("evaluate", str(tmp_path / "model"), "--prompts", "4", "-o", str(tmp_path))
+    code, _, _ = command(*words)
+    assert code == 0
+    table = pd.read_csv(tmp_path / "linear-prefix.csv")
+    assert table["prefix"].max() == run.config.points - 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["evaluate", "no/such/folder"], "no/such/folder"),
+        (["recipes", "looped-liner"], "did you mean 'looped-linear'?"),
+        (["recipes", "--scale", "huge"], "unknown scale 'huge'"),
+        (["bench", "looped-liner"], "did you mean 'looped-linear'?"),
+        (["demo", "--scale", "huge"], "unknown scale 'huge'"),
+    ],
+)
+def test_mistakes_are_one_sentence(command: Command, words: list[str], told: str) -> None:
+    code, _, err = command(*words)
+    assert code == 2
+    assert told in err.replace("\n", " ")
+    assert "Traceback" not in err
+
+
+def test_a_run_of_other_dimensions_is_refused(command: Command, run: Run, tmp_path: Path) -> None:
+    code, _, err = command("evaluate", str(run.path), "dims=5", "-o", str(tmp_path))
+    assert code == 2
+    assert "the model was made for 3" in " ".join(err.split())
+
+
+def test_recipes_are_listed_with_all_that_one_wants_to_know(
+    command: Command, tmp_path: Path
+) -> None:
+    numbers = tmp_path / "recipes.json"
+    code, out, _ = command("recipes", "--json", str(numbers))
+    assert code == 0
+    assert all(name in out for name in RECIPES)
+    rows = json.loads(numbers.read_text())
+    assert {row["name"] for row in rows} == set(RECIPES)
+    assert all(row["parameters"] > 0 and row["paper"] and row["time"] for row in rows)
+
+
+def test_a_recipe_is_printed_as_overrides(command: Command) -> None:
+    code, out, _ = command("recipes", "looped-linear", "--scale", "paper")
+    assert code == 0
+    for line in ("task.dims=20", "model.backbone.loops=20", "window=15", "points=41"):
+        assert line in out
+
+
+def test_bench_times_a_recipe(command: Command, tmp_path: Path) -> None:
+    numbers = tmp_path / "bench.json"
+    words = ("bench", "looped-linear", "lstm-linear", "--scale", "smoke", "--repeats", "1")
+    code, out, _ = command(*words, "--json", str(numbers))
+    assert code == 0
+    assert "looped-linear" in out
+    rows = json.loads(numbers.read_text())
+    assert all(row["seconds"] > 0 and row["gigaflops"] > 0 and row["share"] > 0 for row in rows)
+
+
+def test_the_demo_trains_draws_and_writes_a_page(command: Command, tmp_path: Path) -> None:
+    words = ("demo", "--scale", "smoke", "--prompts", "16", "-o", str(tmp_path))
+    code, out, _ = command(*words)
+    assert code == 0
+    assert "After 6 examples" in out
+    page = (tmp_path / "index.html").read_text()
+    assert page.count("<svg") == 3
+    for name in ("by-example", "by-loop", "training"):
+        assert (tmp_path / f"{name}.png").is_file()
+        assert (tmp_path / f"{name}.csv").is_file()
+    # A second time it finds the run and goes on from there.
+    assert command(*words)[0] == 0
+    assert len(list((tmp_path / "runs").glob("looped-linear-*"))) == 1

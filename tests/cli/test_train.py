@@ -1,0 +1,128 @@
+"""`innerloop train` as a user meets it."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from innerloop.cli.main import main
+from innerloop.cli.train import told
+from innerloop.training.recipes import find_recipe
+from innerloop.training.store import Store
+from innerloop.training.train import Report
+
+SMALL = ["--scale", "smoke", "threads=1"]
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["train", *words])
+    captured = capsys.readouterr()
+    code = ended.value.code
+    return code if isinstance(code, int) else 0, captured.out, captured.err
+
+
+def test_a_recipe_is_trained_then_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    numbers = tmp_path / "metrics.json"
+    words = ["looped-linear", *SMALL, "--store", str(tmp_path / "runs"), "--json", str(numbers)]
+    code, out, err = run(capsys, *words)
+    assert code == 0
+    (found,) = Store(tmp_path / "runs").runs()
+    assert found.finished
+    assert found.name in out.replace("\n", "")
+    assert "looped transformer" in out
+    assert "steps/s" in err
+    assert [row["step"] for row in json.loads(numbers.read_text())][-1] == found.config.steps
+    code, again, err = run(capsys, *words)
+    assert code == 0
+    assert again == out
+    assert err == ""
+
+
+def test_overrides_are_another_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["looped-linear", *SMALL, "steps=2", "task.dims=2", "--store", str(tmp_path)]
+    assert run(capsys, *words)[0] == 0
+    (found,) = Store(tmp_path).runs()
+    assert (found.config.steps, found.task.dims, found.config.model.dims) == (2, 2, 2)
+
+
+def test_fresh_trains_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["looped-linear", *SMALL, "steps=2", "--store", str(tmp_path)]
+    run(capsys, *words)
+    (found,) = Store(tmp_path).runs()
+    before = (found.path / "state.pt").stat().st_ino
+    assert run(capsys, *words, "--fresh")[0] == 0
+    assert (found.path / "state.pt").stat().st_ino != before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["loped-linear"], "did you mean 'looped-linear'?"),
+        (["looped-linear", "stepz=3"], "did you mean 'steps'?"),
+        (["looped-linear", "batch=0"], "greater than or equal to 1"),
+        (["looped-linear", "model.backbone.heads=3"], "3 heads do not divide the width"),
+        (["looped-linear", "steps"], "is not a setting"),
+        (["looped-linear", "device=cuda:99"], "which is not here"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_writes_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], said: str
+) -> None:
+    code, out, err = run(capsys, *words, "--scale", "smoke", "--store", str(tmp_path / "runs"))
+    assert code == 2
+    assert out == ""
+    assert said in err
+    assert err.count("error:") == 1
+    assert Store(tmp_path / "runs").runs() == []
+
+
+def test_divergence_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = [
+        "looped-linear", *SMALL, "optimizer.learning_rate=1e6", "optimizer.matrix_rate=1e6",
+        "model.backbone.norm=none", "--store", str(tmp_path),
+    ]  # fmt: skip
+    code, _, err = run(capsys, *words)
+    assert code == 2
+    assert "has diverged" in err
+    code, _, err = run(capsys, *words)
+    assert code == 2
+    assert "given up before" in err
+
+
+def test_a_folder_for_numbers_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, _, err = run(capsys, "looped-linear", *SMALL, "--json", str(tmp_path))
+    assert code == 2
+    assert "a folder: give a file" in err
+
+
+@pytest.mark.parametrize("tracker", ["tensorboard", "wandb"])
+def test_a_tracker_that_is_not_installed_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, tracker: str
+) -> None:
+    if importlib.util.find_spec(tracker) is not None:
+        pytest.skip(f"{tracker} is installed")
+    words = ["looped-linear", *SMALL, "--store", str(tmp_path), "--track", tracker]
+    code, _, err = run(capsys, *words)
+    assert code == 2
+    assert f"{tracker} is not installed" in err
+
+
+def test_the_line_has_loss_error_speed_and_time_left() -> None:
+    report = Report(
+        step=30, steps=200, loss=0.51234, error=0.25, loops=12, dims=5, points=11,
+        steps_per_second=8.04, seconds_left=3671.0,
+    )  # fmt: skip
+    assert told(report) == ("30/200  loss 0.512, error 0.25, 12 loops, 8.0 steps/s, 1:01:11 left")
+
+
+@pytest.mark.slow
+def test_the_papers_sizes_take_three_steps(tmp_path: Path) -> None:
+    config = find_recipe("looped-linear", "paper")
+    taken = iter(range(3))
+    run = Store(tmp_path).train(config, stop=lambda: next(taken, None) is None)
+    assert run.step == 3
+    assert not run.finished

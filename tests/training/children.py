@@ -1,0 +1,73 @@
+"""Processes that train and are killed: forked from a server that has torch loaded already."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from innerloop.core import files
+from innerloop.training import run as run_module
+from innerloop.training.config import RunConfig
+from innerloop.training.store import Store
+
+# Not a fork of the test's own process, whose torch may have threads.
+_context = multiprocessing.get_context("forkserver")
+
+
+def start(target: Callable[..., None], *arguments: Any) -> BaseProcess:
+    """Run a function of this module in a process of its own."""
+    # Optimisers import the compiler when they are made.
+    _context.set_forkserver_preload(["innerloop.training.store", "torch._dynamo"])
+    process = _context.Process(target=target, args=arguments)
+    process.start()
+    return process
+
+
+def die() -> None:
+    """End at once, as by `kill -9`."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def train_and_die_before_step(root: Path, text: str, steps: int) -> None:
+    """Train a configuration, and die after so many steps."""
+    torch.set_num_threads(1)
+    asked = iter(range(steps))
+
+    def stop() -> bool:
+        if next(asked, None) is None:
+            die()
+        return False
+
+    Store(root).train(RunConfig.model_validate_json(text), stop=stop)
+
+
+def train_and_die_writing(root: Path, text: str, checkpoint: int) -> None:
+    """Train a configuration, and die in the middle of writing its n-th state."""
+    torch.set_num_threads(1)
+    written = iter(range(checkpoint))
+    whole = files.write_atomically
+
+    def write(path: Path, fill: Callable[[Path], object]) -> Path:
+        def half(temporary: Path) -> None:
+            fill(temporary)
+            if path.name == "state.pt" and next(written, None) is None:
+                os.truncate(temporary, temporary.stat().st_size // 2)
+                die()
+
+        return whole(path, half)
+
+    run_module.write_atomically = write
+    Store(root).train(RunConfig.model_validate_json(text))
+
+
+def run_command(words: list[str]) -> None:
+    """Run the command line."""
+    from innerloop.cli.main import main  # the other children need none of the command line
+
+    torch.set_num_threads(1)
+    main(words)

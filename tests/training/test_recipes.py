@@ -1,0 +1,83 @@
+"""Named configurations: complete, distinct, and they run."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from innerloop.core.errors import ConfigurationError
+from innerloop.models.table import build
+from innerloop.training.recipes import RECIPES, SCALES, find_recipe
+from innerloop.training.run import Run
+from innerloop.training.store import Store
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_scale_is_a_run_of_its_own(name: str) -> None:
+    keys = {find_recipe(name, scale).key() for scale in SCALES}
+    assert len(keys) == len(SCALES)
+
+
+def test_no_two_recipes_are_the_same_at_the_papers_size() -> None:
+    keys = {name: find_recipe(name, "paper").key() for name in RECIPES}
+    assert len(set(keys.values())) == len(keys)
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [
+        # Of the papers; the embedding, positions and readout come on top (0.03 M at most).
+        ("standard-linear", 9.48), ("looped-linear", 0.79), ("tied-linear", 0.79),
+        ("algoformer-linear", 3 * 0.79), ("lstm-linear", 5.3),
+    ],
+)  # fmt: skip
+def test_the_papers_sizes_have_the_papers_parameters(name: str, millions: float) -> None:
+    count = build(find_recipe(name, "paper").model).parameter_count
+    assert millions - 0.04 < count / 1e6 < millions + 0.04
+
+
+def test_the_papers_sizes_are_the_papers() -> None:
+    config = find_recipe("looped-linear", "paper")
+    assert (config.task.dims, config.points, config.batch, config.steps) == (20, 41, 64, 500_000)
+    assert (config.trained_loops, config.window) == (20, 15)
+    assert config.optimizer.kind == "adam"
+    assert config.optimizer.learning_rate == 1e-4
+    dims, points = config.curriculum.dims, config.curriculum.points
+    assert dims is not None
+    assert points is not None
+    assert (dims.start, dims.by, points.start, points.by) == (5, 1, 11, 2)
+
+
+def test_an_unknown_recipe_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigurationError, match="did you mean 'looped-linear'"):
+        find_recipe("looped-lineer")
+
+
+def stop_after(steps: int) -> Callable[[], bool]:
+    """Says stop when it is asked for the time after so many."""
+    asked = 0
+
+    def stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > steps
+
+    return stop
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_papers_size_takes_three_steps_and_stops(name: str, tmp_path: Path) -> None:
+    run = Store(tmp_path).train(find_recipe(name, "paper"), name=name, stop=stop_after(3))
+    assert not run.finished
+    assert Run.open(run.path).step == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_smoke_size_runs_to_its_end(name: str, tmp_path: Path) -> None:
+    run = Store(tmp_path).train(find_recipe(name, "smoke"), name=name)
+    assert run.finished
+    errors = run.metrics()["error"].dropna()
+    assert len(errors) >= 2
+    assert errors.between(0, 10).all()
