@@ -181,14 +181,15 @@ def test_the_loss_is_that_of_a_slow_transcription(
     assert found == pytest.approx(slow_loss(values, prompt, scale, head), rel=1e-10)
 
 
-def test_what_is_not_scored_may_be_infinite(random_prompt: Callable[..., Prompt]) -> None:
-    prompt = random_prompt(batch=1, points=2)
-    scored = torch.tensor([[True, False]])
-    prompt = Prompt(xs=prompt.xs, ys=prompt.ys, scored=scored)
-    outputs = torch.zeros(1, 1, 2, 1, dtype=torch.float64, requires_grad=True)
-    wild = outputs + torch.tensor([0.0, torch.inf])[:, None]  # (1, 1, 2, 1)
-    loss = window_loss(wild, prompt, torch.ones(2), "regression")
-    assert float(loss) == pytest.approx(float(prompt.ys[0, 0, 0] ** 2))
+def test_what_is_not_scored_has_no_gradient(
+    generator: torch.Generator, random_prompt: Callable[..., Prompt]
+) -> None:
+    scored = torch.rand(3, 6, generator=generator) < 0.5  # (B, n)
+    prompt = labelled(random_prompt(), "regression", scored)
+    outputs = torch.zeros(2, 3, 6, 1, dtype=torch.float64, requires_grad=True)
+    window_loss(outputs, prompt, torch.ones(6), "regression").backward()
+    assert outputs.grad is not None
+    assert torch.equal((outputs.grad[..., 0] != 0).all(dim=0), scored)
 
 
 def test_large_logits_give_finite_losses(random_prompt: Callable[..., Prompt]) -> None:

@@ -39,7 +39,10 @@ def explain(error: ValidationError, kind: type[Any]) -> str:
     reasons = [_reason(other["msg"]) for other in complaints if _keys(kind, other["loc"]) == place]
     told = ", or ".join(dict.fromkeys(reasons))
     end = "" if told.endswith("?") else "."
-    return f"the key {'.'.join(place)!r} of {owner} is {first['input']!r}: {told}{end}"
+    # A nested configuration is told by its key; printed whole, it would hide the reason.
+    found = first["input"]
+    value = "" if isinstance(found, dict | BaseModel) else f" is {found!r}"
+    return f"the key {'.'.join(place)!r} of {owner}{value}: {told}{end}"
 
 
 def _keys(kind: type[Any], path: tuple[int | str, ...]) -> list[str]:

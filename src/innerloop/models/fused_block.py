@@ -27,18 +27,16 @@ _relu_backward = torch.ops.aten.threshold_backward.grad_input
 class BlockWeights:
     """The maps of a block, or their gradients.
 
-    The norms' gains and biases and the scale of the scores are part of the maps behind them.
+    The norms' gains, all biases behind norms and the scale of the scores are part of the maps.
     """
 
     inward: Tensor
     """(3 h s, D)."""
-    inward_bias: Tensor
     outward: Tensor
     """(D, h s)."""
     outward_bias: Tensor
     up: Tensor
     """(H, D)."""
-    up_bias: Tensor
     down: Tensor
     """(D, H)."""
     down_bias: Tensor
@@ -57,33 +55,33 @@ NUMBER_OF_WEIGHTS = len(fields(BlockWeights))
 
 
 def fold(block: Block) -> BlockWeights:
-    """The weights as the kernels want them; autograd carries the gradients back to the block.
-
-    A norm's output is gain * z + bias, so W (gain * z + bias) + b = (W gain) z + (W bias + b).
-    """
+    """The weights as the kernels want them; autograd carries the gradients back to the block."""
     attention, mlp = block.attention, block.mlp
     assert mlp is not None
-    inward, inward_bias = _behind_norm(attention.inward, block.attention_norm)
     size = attention.heads * attention.head_size
-    scale = inward.new_ones(3 * size)  # (3 h s,)
+    scale = attention.inward.weight.new_ones(3 * size, 1)  # (3 h s, 1)
     scale[:size] = attention.scale
-    up, up_bias = _behind_norm(mlp.up, block.mlp_norm)
     return BlockWeights(
-        inward=inward * scale[:, None],  # (3 h s, D)
-        inward_bias=inward_bias * scale,  # (3 h s,)
+        inward=scale * _behind_norm(attention.inward, block.attention_norm),  # (3 h s, D)
         outward=attention.outward.weight,
         outward_bias=_bias(attention.outward),
-        up=up,
-        up_bias=up_bias,
+        up=_behind_norm(mlp.up, block.mlp_norm),  # (H, D)
         down=mlp.down.weight,
         down_bias=_bias(mlp.down),
     )
 
 
-def _behind_norm(linear: nn.Linear, norm: nn.Module) -> tuple[Tensor, Tensor]:
-    """Weights (outputs, D) and biases (outputs,) that take the norm's gain and bias in."""
+def _behind_norm(linear: nn.Linear, norm: nn.Module) -> Tensor:
+    """One matrix (outputs, D) for a norm's gain and bias and a map with its bias.
+
+    The norm gives g * z + c, so the map gives V z + b with V = W g and b = W c + b_0. Since the
+    numbers of z sum to 0, V without the means of its rows does as well, and a 1 added to each of
+    them meets nothing but what is put in place of those means, b / D: together the bias.
+    """
     assert isinstance(norm, nn.LayerNorm)
-    return linear.weight * norm.weight, functional.linear(norm.bias, linear.weight, linear.bias)
+    weight = linear.weight * norm.weight  # (outputs, D)
+    bias = functional.linear(norm.bias, linear.weight, linear.bias)  # (outputs,)
+    return weight - weight.mean(1, keepdim=True) + bias[:, None] / linear.in_features
 
 
 def _bias(linear: nn.Linear) -> Tensor:
@@ -126,17 +124,17 @@ class BlockRoom:
         self.attention = AttentionRoom(sizes.attention, like)
         self.hidden = like.new_empty(sizes.rows, sizes.hidden)  # (R, H)
         self.change = like.new_empty(sizes.rows, sizes.width)  # (R, D)
-        self.zeros = like.new_zeros(sizes.rows, 1)  # (R, 1)
         self.ones = like.new_ones(sizes.rows, 1)  # (R, 1)
+        self.wide_ones = like.new_ones(sizes.width)  # (D,)
 
 
 class NormPass:
-    """z = (x - mean) / deviation of each row, without gain and bias."""
+    """1 + z, z = (x - mean) / deviation of each row: see `_behind_norm` for the 1."""
 
     def __init__(self, rows: int, room: BlockRoom) -> None:
         self.eps, self.shape = room.sizes.eps, [room.sizes.width]
-        self.zeros, self.ones = room.zeros[:rows], room.ones[:rows]  # (R, 1) each
-        self.values = room.change.new_empty(rows, room.sizes.width)  # (R, D)
+        self.wide_ones, self.ones = room.wide_ones, room.ones[:rows]  # (D,), (R, 1)
+        self.values = room.change[:rows]  # (R, D)
         self.inverse_deviation = self.ones
 
     def forward(self, stream: Tensor) -> Tensor:
@@ -145,18 +143,18 @@ class NormPass:
         Torch has no such kernel that writes to given memory; it finds what is freed here again.
         """
         self.values, _, self.inverse_deviation = torch.native_layer_norm(
-            stream, self.shape, None, None, self.eps
+            stream, self.shape, self.wide_ones, self.wide_ones, self.eps
         )  # (R, D), (R, 1), (R, 1)
         return self.values
 
     def add_backward(self, change: Tensor, d_values: Tensor) -> None:
         """Add (dz - mean(dz) - z mean(z dz)) / deviation to the gradient of the stream (R, D).
 
-        Torch's kernel gives the bracket, if z itself is its input, with mean 0 and deviation 1: so
-        the stream need not be kept.
+        Torch's kernel gives the bracket, if 1 + z is its input, of mean 1 and deviation 1: so the
+        stream need not be kept.
         """
         bracket, _, _ = _norm_backward(
-            d_values, self.values, self.shape, self.zeros, self.ones, None, None, _ONLY_INPUT
+            d_values, self.values, self.shape, self.ones, self.ones, None, None, _ONLY_INPUT
         )  # (R, D)
         change.addcmul_(bracket, self.inverse_deviation)
 
@@ -199,16 +197,16 @@ class BlockPass:
         Here the weights are transposed.
         """
         room = self.room
-        # x <- x + taken Wo' + bo, taken = attention(z Wi' + bi), z = norm(x)
+        # x <- x + taken Wo' + bo, taken = attention(z Wi'), z = norm(x)
         normed = self.attention_norm.forward(stream)  # (R, D)
-        torch.addmm(weights.inward_bias, normed, weights.inward, out=room.attention.inner)
+        torch.mm(normed, weights.inward, out=self.attention.inner)
         self.attention.forward()
         if self.keep is not None:
             stream = self._select(stream)  # (R', D)
         stream.addmm_(self.taken, weights.outward).add_(weights.outward_bias)
-        # x <- x + f(z Wu' + bu) Wd' + bd, z = norm(x)
+        # x <- x + f(z Wu') Wd' + bd, z = norm(x)
         normed = self.mlp_norm.forward(stream)  # (R', D)
-        torch.addmm(weights.up_bias, normed, weights.up, out=self.hidden)
+        torch.mm(normed, weights.up, out=self.hidden)
         _activate(self.hidden, room.sizes.activation, out=self.active)
         return stream.addmm_(self.active, weights.down).add_(weights.down_bias)
 
@@ -218,20 +216,20 @@ class BlockPass:
         What it is given is overwritten; the weights' gradients are added to `sums`.
         """
         room, kept = self.room, len(change)
-        hidden, inner = room.hidden[:kept], room.attention.inner  # (R', H), (R, 3 h s)
-        # The MLP: x <- x + f(z Wu' + bu) Wd' + bd
+        hidden, d_inner = room.hidden[:kept], room.attention.d_inner  # (R', H), (R, 3 h s)
+        # The MLP: x <- x + f(z Wu') Wd' + bd
         self._add_products(sums.down, sums.down_bias, change, self.active)
         torch.mm(change, weights.down, out=hidden)
         self._activate_backward(hidden)
-        self._add_products(sums.up, sums.up_bias, hidden, self.mlp_norm.values)
+        sums.up.addmm_(hidden.t(), self.mlp_norm.values)
         d_normed = torch.mm(hidden, weights.up, out=room.change[:kept])  # (R', D)
         self.mlp_norm.add_backward(change, d_normed)
         # Attention: x <- x + taken Wo' + bo
         self._add_products(sums.outward, sums.outward_bias, change, self.taken)
         change = self._taken_backward(weights.outward, change)  # (R, D)
         self.attention.backward()
-        self._add_products(sums.inward, sums.inward_bias, inner, self.attention_norm.values)
-        d_normed = torch.mm(inner, weights.inward, out=room.change)  # (R, D)
+        sums.inward.addmm_(d_inner.t(), self.attention_norm.values)
+        d_normed = torch.mm(d_inner, weights.inward, out=room.change)  # (R, D)
         self.attention_norm.add_backward(change, d_normed)
         return change
 
@@ -258,10 +256,8 @@ class BlockPass:
 
     def _add_products(self, weight: Tensor, bias: Tensor, outputs: Tensor, inputs: Tensor) -> None:
         """Add the gradients of a map, from those of its outputs (R, o) and its inputs (R, i)."""
-        outputs_transposed = outputs.t()  # (o, R)
-        weight.addmm_(outputs_transposed, inputs)  # (o, i)
-        # A product with ones is the quickest sum over rows.
-        bias.addmv_(outputs_transposed, self.room.ones[: len(outputs), 0])  # (o,)
+        weight.addmm_(outputs.t(), inputs)  # (o, i)
+        bias += outputs.sum(0)  # (o,)
 
     def _activate_backward(self, change: Tensor) -> None:
         """From the gradient of f(u) to that of u, (R', H), in place."""

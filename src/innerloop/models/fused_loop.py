@@ -29,7 +29,7 @@ from innerloop.models.fused_block import (
 from innerloop.models.fused_workspace import borrow, give_back
 
 _norm_backward = torch.ops.aten.native_layer_norm_backward.default
-_CHUNK_BYTES = 3 * 2**20
+_CHUNK_BYTES = 8 * 2**20
 """About how many bytes the hidden units of the prompts take that are computed at a time."""
 
 
@@ -59,7 +59,8 @@ class LoopPlan:
     def chunks(self) -> list[slice]:
         """The prompts that are taken at a time, about equally many."""
         batch, tokens = self.sizes.attention.batch, self.sizes.attention.tokens
-        number = min(-(-batch * tokens * self.sizes.hidden * 4 // _CHUNK_BYTES), batch)
+        number = -(-batch * tokens * self.sizes.hidden * 4 // _CHUNK_BYTES)
+        number = min(number, batch)
         edges = [i * batch // number for i in range(number + 1)]
         return [slice(edges[i], edges[i + 1]) for i in range(number)]
 
@@ -268,17 +269,13 @@ class FusedLoop(Function):
                 "fused kernels run backward once: call window_outputs again instead of keeping "
                 "its graph."
             )
-        inputs, weights = LoopInputs(*ctx.saved_tensors[:5]), ctx.saved_tensors[5:]
+        inputs, weights = LoopInputs(*ctx.saved_tensors[:5]), _by_block(ctx.saved_tensors[5:])
         zeros = [None if each is None else _zeros_like(each) for each in ctx.saved_tensors]
         gradients = LoopInputs(*zeros[:5])  # pyright: ignore[reportArgumentType]
         sums = _by_block(zeros[5:])  # pyright: ignore[reportArgumentType]
         for which, chunk in zip(ctx.plan.chunks, ctx.chunks, strict=True):
             chunk.backward(
-                inputs.part(which),
-                gradients.part(which),
-                _by_block(weights),
-                sums,
-                changes[0][:, which],
+                inputs.part(which), gradients.part(which), weights, sums, changes[0][:, which]
             )
         give_back(ctx.plan.role, ctx.key, ctx.chunks)
         ctx.chunks = None

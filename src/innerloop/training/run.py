@@ -21,7 +21,10 @@ METRICS, STATE = "metrics.jsonl", "state.pt"
 TIMINGS = "timings.jsonl"
 """How long steps took: apart from the metrics, which are the same whenever a run is repeated."""
 FORMAT = 1
-_NEEDED = {"format", "key", "step", "finished", "metrics", "weights", "optimizers", "divergence"}
+_NEEDED = {
+    "format", "key", "step", "finished", "metrics", "error", "threads", "torch",
+    "weights", "optimizers", "divergence",
+}  # fmt: skip
 _KEY = re.compile(r"-([0-9a-f]{16})$")
 
 
@@ -119,6 +122,13 @@ class Run:
         write_weights(model, self.path / WEIGHTS)
         whole = {"format": FORMAT, "key": self.config.key(), **state}
         write_atomically(self.path / STATE, lambda file: torch.save(whole, file))
+
+    def sweep(self) -> None:
+        """Remove the halves of files that killed processes have left; the lock must be held."""
+        for name in (STATE, CONFIG, WEIGHTS):
+            stem, suffix = name.split(".")
+            for half in self.path.glob(f".{stem}-*.{suffix}"):
+                half.unlink()
 
     def clear(self) -> None:
         """Remove all that was written, but for the lock."""

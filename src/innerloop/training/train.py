@@ -50,18 +50,19 @@ def train(run: Run, *, report: Listener | None = None, stop: Callable[[], bool])
     stored = run.read_state() if (run.path / STATE).is_file() else None
     if stored is not None and stored["finished"]:
         return
+    run.sweep()
     threads = _threads(run.config, stored)
     with _using(threads):
         trainer = Trainer(run.config)
+        if stored is not None:
+            _restore(trainer, stored, run)
         run.write_config()
         if stored is None:
             (run.path / METRICS).write_bytes(b"")
-        else:
-            _restore(trainer, stored, run)
         with (run.path / METRICS).open("ab") as metrics:
             session = _Session(run, trainer, metrics, threads, report)
             try:
-                session.work(stop, fresh=stored is None)
+                session.work(stop, stored)
             except DivergenceError as failure:
                 session.write({"step": trainer.step, "diverged": str(failure)})
                 raise
@@ -84,9 +85,11 @@ class _Session:
         self.error: float | None = None
         self.clock = _Clock(run.config, trainer.step)
 
-    def work(self, stop: Callable[[], bool], *, fresh: bool) -> None:
+    def work(self, stop: Callable[[], bool], stored: dict[str, Any] | None) -> None:
         """Take steps until there is a reason to stop."""
-        if fresh:
+        if stored is not None:
+            self.error = stored["error"]
+        else:
             self.error = self.trainer.error()
             self.write({"step": 0, "error": self.error})
             self._save(finished=False)

@@ -54,8 +54,7 @@ def window_loss(outputs: Tensor, prompt: Prompt, scale: Tensor, head: Head) -> T
     losses = position_losses(outputs, prompt, scale, head).mean(dim=0)  # (B, n)
     if prompt.scored is None:
         return losses.mean()
-    # Not a product with the mask: what is not scored may be infinite.
-    return losses.where(prompt.scored, 0.0).sum() / prompt.scored.sum()
+    return (losses * prompt.scored).sum() / prompt.scored.sum()
 
 
 def position_losses(outputs: Tensor, prompt: Prompt, scale: Tensor, head: Head) -> Tensor:
