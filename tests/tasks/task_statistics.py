@@ -83,9 +83,3 @@ def uniform_probability(indices: Tensor, number: int) -> float:
     counts = torch.bincount(indices.reshape(-1), minlength=number)
     assert len(counts) == number
     return float(scipy.stats.chisquare(counts.numpy()).pvalue)
-
-
-def test_a_long_history_has_stable_series_too() -> None:
-    task = RepresentationAR(dims=3, order=30)
-    prompt = task.sample(4, 7, generator=torch.Generator().manual_seed(0))
-    assert prompt.xs.shape == (4, 7, 3)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from innerloop.core.errors import ConfigurationError
 from innerloop.core.tolerances import REFERENCE
 from innerloop.tasks import autoregression
 from innerloop.tasks.autoregression import (
@@ -116,3 +117,10 @@ def test_the_scale_starts_at_the_stationary_variance_and_ends_stationary() -> No
 def test_a_series_without_noise_is_refused() -> None:
     with pytest.raises(ValueError, match="noise"):
         RepresentationAR(dims=2, noise=0)
+
+
+def test_a_history_too_long_to_be_stable_is_refused() -> None:
+    # Histories longer than the look at their growth: every matrix seems to keep its size.
+    task = RepresentationAR(dims=3, order=30)
+    with pytest.raises(ConfigurationError, match="take a smaller order"):
+        task.sample(4, 7, generator=torch.Generator().manual_seed(0))

@@ -23,8 +23,8 @@ LARGEST_TOKEN = 20
 """So are series with a token whose root mean square exceeds so many standard deviations."""
 
 _STARTS, _STEPS = 4, 24
-_ROUNDS = 1000
-"""How often unstable series are drawn again: at most one in four is refused where any are kept."""
+_ROUNDS = 50
+"""How often unstable series are drawn again: where most are stable, far more than are needed."""
 _TRANSIENT, _TAIL = 16, 32
 
 
@@ -120,25 +120,23 @@ def unit_moments(dims: int, order: int, layers: int, seed: int) -> Moments:
 def growth(phi: Representation, matrices: Tensor) -> Tensor:
     """How much a history (q tokens) grows in a step without noise, for each matrix (B, d, d): (B,).
 
-    The largest over four fixed random starts, as the geometric mean over the last 12 of 24 steps
-    (more for long histories, which must have forgotten their start), with the history rescaled
-    after each step, which a homogeneous Phi does not notice.
+    The largest over four fixed random starts, as the geometric mean over the last 12 of 24 steps,
+    with the history rescaled after each step, which a homogeneous Phi does not notice.
     """
     dims = matrices.shape[-1]
-    steps = max(_STEPS, 4 * phi.weights[0].shape[0] // dims)
     generator = torch.Generator().manual_seed(0)
     starts = normal(generator, _STARTS, phi.weights[0].shape[0]).to(matrices)  # (s, q d)
     history = starts.expand(matrices.shape[0], -1, -1)  # (B, s, q d)
     logarithm = torch.zeros_like(history[..., 0])  # (B, s)
-    for step in range(steps):
+    for step in range(_STEPS):
         token = phi(history) @ matrices  # (B, s, d)
         history = torch.cat([history[..., dims:], token], dim=-1)  # (B, s, q d)
         # Histories that die out altogether would leave 0 / 0.
         length = torch.linalg.vector_norm(history, dim=-1).clamp(min=1e-30)  # (B, s)
         history = history / length[..., None]
-        if step >= steps // 2:
+        if step >= _STEPS // 2:
             logarithm = logarithm + length.log()
-    return (logarithm / (steps - steps // 2)).exp().amax(dim=1)
+    return (logarithm / (_STEPS - _STEPS // 2)).exp().amax(dim=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,8 +172,8 @@ def _draw_stable(
         series.features[refused] = again.features
         refused = refused[_refused(phi, again)]  # (r,)
     raise ConfigurationError(
-        f"{len(refused)} of {batch} series were unstable {_ROUNDS} times over: take fewer points, "
-        "a smaller order, or another representation_seed."
+        f"{len(refused)} of {batch} series were unstable {_ROUNDS} times over: take a smaller "
+        "order, or another representation_seed."
     )
 
 
