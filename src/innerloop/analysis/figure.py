@@ -61,7 +61,10 @@ def draw_training(metrics: pd.DataFrame, *, title: str = "") -> Figure:
     """Loss of each batch and held-out error by training step, on a logarithmic axis."""
     figure, axes = _empty()
     for index, (column, label) in enumerate(
-        (("loss", "loss of the batch"), ("error", "held-out error after all examples"))
+        (
+            ("loss", "loss of the batch, all prefixes"),
+            ("error", "held-out error at the last prefix"),
+        )
     ):
         rows = metrics[["step", column]].dropna()
         heavy = column == "error"

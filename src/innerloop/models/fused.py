@@ -132,14 +132,20 @@ def _run(
     """
     blocks = [module for module in modules if isinstance(module, Block)]
     affine = norm if isinstance(norm, nn.LayerNorm) else None
+    weights = [tensor for block in blocks for tensor in fold(block).tensors()]
+    given = [start, factor, term, *weights] + ([] if affine is None else [affine.weight])
+    gradient = torch.is_grad_enabled() and any(
+        each is not None and each.requires_grad for each in given
+    )
     plan = LoopPlan(
-        role=role,
+        role=role if gradient else f"{role} without gradient",
         sizes=_sizes(blocks[0], start),
         blocks=len(blocks),
         loops=loops,
         window=window,
         first=read[0],
         stride=read[1],
+        gradient=gradient,
     )
     return FusedLoop.apply(
         plan,
@@ -148,7 +154,7 @@ def _run(
         None if term is None else term.contiguous(),
         None if affine is None else affine.weight,
         None if affine is None else affine.bias,
-        *(tensor for block in blocks for tensor in fold(block).tensors()),
+        *weights,
     )
 
 

@@ -7,7 +7,7 @@ Shapes: B prompts, T tokens, R = B T rows, D width, h heads, s head size, H hidd
 block before a readout goes on with the x tokens alone once attention is done: R' rows; else R' = R.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor, nn
@@ -159,37 +159,23 @@ class NormPass:
         change.addcmul_(bracket, self.inverse_deviation)
 
 
-@dataclass(slots=True, eq=False)
 class BlockPass:
     """One pass through a block, with what its way back needs."""
 
-    room: BlockRoom
-    keep: slice | None
-    """The tokens that go on after attention; None: all."""
-    attention_norm: NormPass = field(init=False)
-    mlp_norm: NormPass = field(init=False)
-    attention: AttentionPass = field(init=False)
-    taken: Tensor = field(init=False)
-    """(R', h s): what attention takes."""
-    hidden: Tensor = field(init=False)
-    """(R', H): before the activation."""
-    active: Tensor = field(init=False)
-    """(R', H): after it."""
-    kept_stream: Tensor = field(init=False)
-    """(R', D): the residual stream after attention, where it is another."""
-
-    def __post_init__(self) -> None:
-        """Take all memory, and make all views, that the pass needs."""
-        room, sizes = self.room, self.room.sizes
-        kept = sizes.kept(self.keep)
+    def __init__(self, room: BlockRoom, keep: slice | None) -> None:
+        """After attention it goes on with the tokens to `keep`; None: all."""
+        self.room, self.keep = room, keep
+        sizes, like = room.sizes, room.change
+        kept = sizes.kept(keep)
         self.attention_norm, self.mlp_norm = NormPass(sizes.rows, room), NormPass(kept, room)
-        self.taken = room.change.new_empty(kept, sizes.attention.inner)
-        self.attention = AttentionPass(
-            room.attention, self.taken if self.keep is None else room.attention.taken
-        )
-        self.hidden = room.change.new_empty(kept, sizes.hidden)
-        self.active = torch.empty_like(self.hidden)
-        self.kept_stream = room.change.new_empty(0 if self.keep is None else kept, sizes.width)
+        self.taken = like.new_empty(kept, sizes.attention.inner)  # (R', h s)
+        everything = self.taken if keep is None else room.attention.taken  # (R, h s)
+        self.attention = AttentionPass(room.attention, everything)
+        self.hidden = like.new_empty(kept, sizes.hidden)  # (R', H), before the activation
+        self.active = torch.empty_like(self.hidden)  # (R', H), after it
+        self.kept_stream = None if keep is None else like.new_empty(kept, sizes.width)  # (R', D)
+        self.d_hidden, self.d_normed = room.hidden[:kept], room.change[:kept]  # (R', H), (R', D)
+        self.d_hidden_across = self.d_hidden.t()  # (H, R')
 
     def forward(self, weights: BlockWeights, stream: Tensor) -> Tensor:
         """The residual stream (R', D) after the block; (R, D) before it is overwritten.
@@ -199,10 +185,9 @@ class BlockPass:
         room = self.room
         # x <- x + taken Wo' + bo, taken = attention(z Wi'), z = norm(x)
         normed = self.attention_norm.forward(stream)  # (R, D)
-        torch.mm(normed, weights.inward, out=self.attention.inner)
+        torch.mm(normed, weights.inward, out=room.attention.inner)
         self.attention.forward()
-        if self.keep is not None:
-            stream = self._select(stream)  # (R', D)
+        stream = self._go_on_with_kept(stream)  # (R', D)
         stream.addmm_(self.taken, weights.outward).add_(weights.outward_bias)
         # x <- x + f(z Wu') Wd' + bd, z = norm(x)
         normed = self.mlp_norm.forward(stream)  # (R', D)
@@ -215,33 +200,33 @@ class BlockPass:
 
         What it is given is overwritten; the weights' gradients are added to `sums`.
         """
-        room, kept = self.room, len(change)
-        hidden, d_inner = room.hidden[:kept], room.attention.d_inner  # (R', H), (R, 3 h s)
         # The MLP: x <- x + f(z Wu') Wd' + bd
-        self._add_products(sums.down, sums.down_bias, change, self.active)
-        torch.mm(change, weights.down, out=hidden)
-        self._activate_backward(hidden)
-        sums.up.addmm_(hidden.t(), self.mlp_norm.values)
-        d_normed = torch.mm(hidden, weights.up, out=room.change[:kept])  # (R', D)
-        self.mlp_norm.add_backward(change, d_normed)
-        # Attention: x <- x + taken Wo' + bo
-        self._add_products(sums.outward, sums.outward_bias, change, self.taken)
-        change = self._taken_backward(weights.outward, change)  # (R, D)
+        _add_products(sums.down, sums.down_bias, change, self.active)
+        torch.mm(change, weights.down, out=self.d_hidden)
+        self._activate_backward(self.d_hidden)
+        sums.up.addmm_(self.d_hidden_across, self.mlp_norm.values)
+        torch.mm(self.d_hidden, weights.up, out=self.d_normed)
+        self.mlp_norm.add_backward(change, self.d_normed)
+        # Attention: x <- x + taken Wo' + bo, taken = attention(z Wi')
+        _add_products(sums.outward, sums.outward_bias, change, self.taken)
+        change = self._outward_backward(weights.outward, change)  # (R, D)
         self.attention.backward()
+        d_inner, d_normed = self.room.attention.inner, self.room.change  # (R, 3 h s), (R, D)
         sums.inward.addmm_(d_inner.t(), self.attention_norm.values)
-        d_normed = torch.mm(d_inner, weights.inward, out=room.change)  # (R, D)
+        torch.mm(d_inner, weights.inward, out=d_normed)
         self.attention_norm.add_backward(change, d_normed)
         return change
 
-    def _select(self, stream: Tensor) -> Tensor:
-        """Go on with the tokens that are kept: their stream (R', D), and what they have taken."""
-        sizes, batch, keep = self.room.sizes, self.room.sizes.attention.batch, self.keep
-        assert keep is not None
+    def _go_on_with_kept(self, stream: Tensor) -> Tensor:
+        """The stream (R', D) of the tokens that are kept; what they have taken is set aside."""
+        if self.keep is None or self.kept_stream is None:
+            return stream
         for rows, chosen in ((stream, self.kept_stream), (self.room.attention.taken, self.taken)):
-            chosen.view(batch, -1, chosen.shape[1]).copy_(sizes.select(rows, keep))
+            place = self.room.sizes.select(rows, self.keep)  # (B, n, D) or (B, n, h s)
+            chosen.view(place.shape).copy_(place)
         return self.kept_stream
 
-    def _taken_backward(self, outward: Tensor, change: Tensor) -> Tensor:
+    def _outward_backward(self, outward: Tensor, change: Tensor) -> Tensor:
         """Fill the room's `taken` with its gradient, and return that of the stream: (R, D)."""
         taken, sizes = self.room.attention.taken, self.room.sizes
         if self.keep is None:
@@ -254,11 +239,6 @@ class BlockPass:
             place.copy_(chosen.view(place.shape))
         return whole
 
-    def _add_products(self, weight: Tensor, bias: Tensor, outputs: Tensor, inputs: Tensor) -> None:
-        """Add the gradients of a map, from those of its outputs (R, o) and its inputs (R, i)."""
-        weight.addmm_(outputs.t(), inputs)  # (o, i)
-        bias += outputs.sum(0)  # (o,)
-
     def _activate_backward(self, change: Tensor) -> None:
         """From the gradient of f(u) to that of u, (R', H), in place."""
         activation = self.room.sizes.activation
@@ -268,6 +248,12 @@ class BlockPass:
             _gelu_backward(
                 change, self.hidden, approximate=_approximation(activation), grad_input=change
             )
+
+
+def _add_products(weight: Tensor, bias: Tensor, outputs: Tensor, inputs: Tensor) -> None:
+    """Add the gradients of a map, from those of its outputs (R, o) and its inputs (R, i)."""
+    weight.addmm_(outputs.t(), inputs)  # (o, i)
+    bias += outputs.sum(0)  # (o,)
 
 
 def _activate(hidden: Tensor, activation: Activation, *, out: Tensor) -> None:

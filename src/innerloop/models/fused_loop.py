@@ -5,8 +5,8 @@
 A stack, and the pre- and the post-transformer, are the same with one loop. Prompts are taken a few
 at a time, so that what one operation writes is still in the cache when the next one reads it.
 
-Shapes: B prompts, T tokens, n tokens that are kept, D width, W loops in the window; R = B T rows, or
-R' = B n behind the last block.
+Shapes: B prompts, T tokens, n tokens that are kept, D width, W loops in the window; R = B T rows,
+or R' = B n behind the last block.
 """
 
 from collections.abc import Sequence
@@ -29,8 +29,8 @@ from innerloop.models.fused_block import (
 from innerloop.models.fused_workspace import borrow, give_back
 
 _norm_backward = torch.ops.aten.native_layer_norm_backward.default
-_CHUNK_BYTES = 8 * 2**20
-"""About how many bytes the hidden units of the prompts take that are computed at a time."""
+_CHUNK = 2**21
+"""About how many hidden units the prompts have that are computed at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class LoopPlan:
     """What is computed, but for the numbers."""
 
     role: str
-    """Whose memory is used again: see `fused_workspace`."""
+    """Computations of one role use the same memory after each other: see `fused_workspace`."""
     sizes: BlockSizes
     blocks: int
     loops: int
@@ -48,6 +48,8 @@ class LoopPlan:
     """The first token that is returned."""
     stride: int = 1
     """How far the tokens lie apart that are returned."""
+    gradient: bool = True
+    """Whether there may be a way back."""
 
     @property
     def keep(self) -> slice | None:
@@ -59,8 +61,7 @@ class LoopPlan:
     def chunks(self) -> list[slice]:
         """The prompts that are taken at a time, about equally many."""
         batch, tokens = self.sizes.attention.batch, self.sizes.attention.tokens
-        number = -(-batch * tokens * self.sizes.hidden * 4 // _CHUNK_BYTES)
-        number = min(number, batch)
+        number = min(-(-batch * tokens * self.sizes.hidden // _CHUNK), batch)
         edges = [i * batch // number for i in range(number + 1)]
         return [slice(edges[i], edges[i + 1]) for i in range(number)]
 
@@ -116,7 +117,7 @@ class LoopPass:
         self.stream = torch.empty_like(self.room.change)
 
     def forward(self, inputs: LoopInputs, weights: Sequence[BlockWeights], state: Tensor) -> Tensor:
-        """y <- norm(blocks(y * factor + term)): (R', D) of (R, D)."""
+        """One loop, y <- norm(blocks(y * factor + term)): (R', D) of (R, D)."""
         factor, term, stream = inputs.factor, inputs.term, self.stream
         if factor is not None:
             torch.mul(state, factor, out=stream)
@@ -157,15 +158,16 @@ class LoopPass:
         if gradients.term is not None:
             gradients.term += change
         if inputs.factor is not None:
-            assert gradients.factor is not None and self.start is not None
+            assert gradients.factor is not None
+            assert self.start is not None
             gradients.factor.addcmul_(change, self.start)
             change *= inputs.factor
         return change
 
     def _norm_backward(self, inputs: LoopInputs, gradients: LoopInputs, change: Tensor) -> Tensor:
-        if self.moments is None:
+        if gradients.gain is None or gradients.bias is None:
             return change
-        assert gradients.gain is not None and gradients.bias is not None
+        assert self.moments is not None
         d_end, d_gain, d_bias = _norm_backward(
             change,
             self.end,
@@ -181,14 +183,16 @@ class LoopPass:
 
 
 class Chunk:
-    """The memory of some prompts: one pass for all early loops, one for each in the window."""
+    """Some prompts, and the memory of their loops."""
 
     def __init__(self, plan: LoopPlan, like: Tensor) -> None:
         self.plan = plan
         self.room = BlockRoom(plan.sizes, like)
-        early = [self._loop(last=False)] if plan.loops > plan.window else []
-        self.passes = early * (plan.loops - plan.window)
-        self.passes += [self._loop(last=i == plan.window - 1) for i in range(plan.window)]
+        # Loops whose way back is not taken share one pass.
+        forgotten = plan.loops - (plan.window if plan.gradient else 1)
+        self.passes = [self._loop(last=False)] * forgotten if forgotten else []
+        for i in range(forgotten, plan.loops):
+            self.passes.append(self._loop(last=i == plan.loops - 1))
 
     def _loop(self, *, last: bool) -> LoopPass:
         """Only the last block of the last loop may drop tokens: others are still to be seen."""
@@ -253,7 +257,7 @@ class FusedLoop(Function):
         states = start.new_empty(plan.window, len(start), tokens, start.shape[2])  # (W, B, n, D)
         for which, chunk in zip(plan.chunks, chunks, strict=True):
             chunk.forward(inputs.part(which), transposed, states[:, which])
-        if any(ctx.needs_input_grad):
+        if plan.gradient:
             ctx.plan, ctx.key, ctx.chunks = plan, key, chunks
             ctx.save_for_backward(start, factor, term, gain, bias, *weights)
         else:
