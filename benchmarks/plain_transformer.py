@@ -40,13 +40,21 @@ class PlainBlock(nn.Module):
 class PlainLoopedTransformer(nn.Module):
     """Tokens x_0 y_0 x_1 y_1 .. x_{n-1} y_{n-1}, with y in the first place of its token."""
 
-    def __init__(self, *, dims: int, points: int, width: int, heads: int) -> None:
+    def __init__(
+        self, *, dims: int, points: int, width: int, heads: int, generator: torch.Generator
+    ) -> None:
         super().__init__()
         self.embedding = nn.Linear(dims, width)
         self.positions = nn.Embedding(2 * points, width)
         self.block = PlainBlock(width, heads)
         self.final_norm = nn.LayerNorm(width)
         self.readout = nn.Linear(width, 1)
+        # Wide enough for the block to move from the first loop on, as after some training.
+        for parameter in self.parameters():
+            fan_in = parameter.shape[-1] if parameter.ndim == 2 else 2500
+            nn.init.normal_(parameter, std=0.7 * fan_in**-0.5, generator=generator)
+        for norm in (self.block.attention_norm, self.block.mlp_norm, self.final_norm):
+            nn.init.ones_(norm.weight)
 
     def forward(self, xs: Tensor, ys: Tensor, *, loops: int, window: int) -> list[Tensor]:
         """Predictions (B, n) after each of the last `window` loops, of (B, n, d) and (B, n)."""

@@ -17,8 +17,11 @@ from innerloop.models.block import Block
 from innerloop.models.fused_attention import AttentionShape
 from innerloop.models.fused_block import BlockSizes, fold
 from innerloop.models.fused_loop import FusedLoop, LoopPlan
+from innerloop.models.fused_workspace import release_workspaces
 from innerloop.models.model import AnyModel
 from innerloop.models.transformer import InContextTransformer
+
+__all__ = ["release_workspaces", "supports", "window_outputs"]
 
 
 def supports(model: AnyModel, prompt: Prompt) -> bool:

@@ -120,7 +120,7 @@ class _Tile:
         self.taken = room.parts[i]  # (G, t, s)
         self.taken_by_head = self.taken.unflatten(0, targets.shape[:2])  # (B, h, t, s)
         self.target = targets[:, :, start:end]  # (B, h, t, s)
-        # Backward, with room for the scores' gradient in place of the scores.
+        # Backward, the gradient of the scores takes their place.
         self.d_taken = room.d_taken.flatten(0, 1)[:, start:end]  # (G, t, s)
         self.d_weights = room.d_weights[i]  # (G, t, u)
         self.scores_across, self.weights_across = self.scores.mT, self.weights.mT  # (G, u, t) each
@@ -138,7 +138,10 @@ class _Tile:
         self.target.copy_(self.taken_by_head)
 
     def backward(self) -> None:
-        """From dO: dA = dO V', dS = A * (dA - rowsum(A * dA)), dQ = dS K, dK = dS' Q, dV = A' dO."""
+        """The gradients of queries, keys and values.
+
+        dA = dO V', dS = A * (dA - rowsum(A * dA)); dQ = dS K, dK = dS' Q, dV = A' dO.
+        """
         torch.bmm(self.d_taken, self.values_across, out=self.d_weights)
         _softmax_backward(
             self.d_weights, self.weights, -1, self.weights.dtype, grad_input=self.scores

@@ -266,7 +266,9 @@ class FusedLoop(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *changes: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *changes: Tensor
+    ) -> tuple[Tensor | None, ...]:
         """Run the window backwards; then its memory is free for the next step."""
         if ctx.chunks is None:
             raise NotSupportedError(
