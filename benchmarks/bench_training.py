@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.plain_transformer import PlainLoopedTransformer, plain_loss
 from benchmarks.timing import Row
+from innerloop.cli.bench import multiplication_rate
 from innerloop.core.prompt import Prompt
 from innerloop.models.backbone import Loop
 from innerloop.models.fused import release_workspaces, window_outputs
@@ -98,7 +99,7 @@ def _compare(size: Size, threads: int) -> Row:
                 )
                 for _ in range(size.repeats)
             ]
-            rate = _product_rate()
+            rate = multiplication_rate(torch.device("cpu"))
     finally:
         torch.set_num_threads(before)
         release_workspaces()
@@ -151,14 +152,6 @@ def _our_products(size: Size) -> float:
     """Without the last y, and at the end without the y tokens behind the attention."""
     left_out = BATCH * (size.points - 1) * 18 * size.width**2
     return (LOOPS + 2 * WINDOW) * _products(size, 2 * size.points - 1) - 3 * left_out
-
-
-def _product_rate() -> float:
-    """Operations a second of a large float32 product: the best of a few."""
-    size = 2048
-    generator = torch.Generator().manual_seed(1)
-    left, right = torch.randn(2, size, size, generator=generator)  # (size, size) each
-    return 2 * size**3 / min(_seconds(lambda: left @ right) for _ in range(5))
 
 
 def _seconds(function: Callable[[], object]) -> float:

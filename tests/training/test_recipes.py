@@ -45,7 +45,8 @@ def test_the_papers_sizes_are_the_papers() -> None:
     dims, points = config.curriculum.dims, config.curriculum.points
     assert dims is not None
     assert points is not None
-    assert (dims.start, dims.by, points.start, points.by) == (5, 1, 11, 2)
+    assert (dims.start, dims.by, dims.every) == (5, 1, 5000)
+    assert (points.start, points.by, points.every) == (11, 2, 5000)
 
 
 def test_an_unknown_recipe_is_answered_with_the_nearest() -> None:

@@ -34,6 +34,7 @@ def error_curve(
     confidence: float = 0.9,
     draws: int = 1000,
     device: torch.device | str = "cpu",
+    labels: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Mean squared error over the task's scale E[y^2], of one or several learners on one task.
@@ -41,6 +42,7 @@ def error_curve(
     By prefix: after the last step, at every number of examples. By step: at one prefix (the last
     scored one by default), after every step from 0 on; one-shot learners have step 0 only. All
     learners see the same prompts, and the bootstrap draws the same prompts for all of them.
+    `labels` call the learners something else than their names.
 
     Returns a table with one row a learner and prefix or step: learner, prefix, step, mean, median,
     low, high (the interval of the mean), prompts. Positions that the task does not score are left
@@ -55,7 +57,10 @@ def error_curve(
     scale = task.scale_at(points)  # (n,)
     chosen = _prefix(prompt, prefix) if by == "step" else None
     tables = []
-    for label, learner in zip(_labels(several), several, strict=True):
+    names = [learner.name for learner in several] if labels is None else list(labels)
+    if len(names) != len(several):
+        raise ConfigurationError(f"{len(names)} labels for {len(several)} learners: give one each.")
+    for label, learner in zip(_told_apart(names), several, strict=True):
         errors = _errors(learner, prompt, label, chosen, steps, progress) / (
             scale if chosen is None else scale[chosen]
         )  # (P, n), or (P, K + 1) by step
@@ -153,14 +158,13 @@ def _prefix(prompt: Prompt, prefix: int | None) -> int:
     return chosen
 
 
-def _labels(learners: Sequence[Learner[Any]]) -> list[str]:
-    """Names, told apart by a number where two learners have the same."""
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """The names, with a number where two are the same."""
     seen: dict[str, int] = {}
     labels: list[str] = []
-    for learner in learners:
-        seen[learner.name] = seen.get(learner.name, 0) + 1
-        again = seen[learner.name] > 1
-        labels.append(f"{learner.name} #{seen[learner.name]}" if again else learner.name)
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        labels.append(f"{name} #{seen[name]}" if seen[name] > 1 else name)
     return labels
 
 

@@ -4,7 +4,7 @@ import statistics
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 import torch
@@ -13,13 +13,16 @@ from rich.console import Console
 from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
 
-from innerloop.core.files import write_atomically
+from innerloop.core.files import require_folder, write_atomically
 from innerloop.training.config import RunConfig
-from innerloop.training.loop import Trainer
+from innerloop.training.loop import Trainer, available
 from innerloop.training.recipes import RECIPES, find_recipe
 
 PLACES = 5
 """Steps of a run that are timed, from its beginning to its end: prompts and loops grow."""
+
+
+_IN_PLACE = torch.ops.aten.addmm_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +55,12 @@ def bench(
     """Time the training steps of recipes on this machine, and say what whole runs would take."""
     console = Console()
     configs = {name: find_recipe(name, scale) for name in names or RECIPES}
+    place = available(device)
+    if json is not None:
+        require_folder(json.parent)
     if threads is not None:
         torch.set_num_threads(threads)
-    peak = multiplication_rate(torch.device(device))
+    peak = multiplication_rate(place)
     console.print(
         f"{device}, {torch.get_num_threads()} threads: large matrices are multiplied at "
         f"{peak / 1e9:.0f} GFLOP/s in float32"
@@ -76,7 +82,8 @@ def time_recipe(name: str, config: RunConfig, repeats: int, peak: float) -> Spee
     places = [round(i * (config.steps - 1) / (PLACES - 1)) for i in range(PLACES)]
     seconds = [_seconds(trainer, place, repeats) for place in places]
     trainer.step = places[-1]
-    with FlopCounterMode(display=False) as counter:
+    # The fused kernels add products up in place, which torch's counter does not know.
+    with FlopCounterMode(display=False, custom_mapping={_IN_PLACE: _product_flops}) as counter:
         trainer.take_step()
     flops = counter.get_total_flops()
     return Speed(
@@ -86,6 +93,13 @@ def time_recipe(name: str, config: RunConfig, repeats: int, peak: float) -> Spee
         gigaflops=flops / 1e9,
         share=flops / seconds[-1] / peak,
     )
+
+
+def _product_flops(
+    total: Any, left: tuple[int, int], right: tuple[int, int], *_: Any, **__: Any
+) -> int:
+    """Of a product (m, k) times (k, n) added to something; torch's counter gives the shapes."""
+    return 2 * left[0] * left[1] * right[1]
 
 
 def multiplication_rate(device: torch.device, size: int = 2048) -> float:

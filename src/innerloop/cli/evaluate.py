@@ -107,7 +107,7 @@ def evaluate(
             table = error_curve(
                 subjects.learners, subject, points=length if points is None else points,
                 by=by.value, prefix=prefix, steps=steps, prompts=prompts, seed=seed,
-                progress=advance,
+                labels=subjects.labels, progress=advance,
             )  # fmt: skip
         title = describe(subjects.name, subjects.task) + (f", shifted: {name}" if name else "")
         figure = draw_error_curve(table, title=title, scale="log" if log else "linear")

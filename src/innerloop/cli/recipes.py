@@ -12,7 +12,6 @@ from rich.table import Table
 from innerloop.cli.specs import written_as
 from innerloop.core.files import write_atomically
 from innerloop.models.table import build
-from innerloop.training.config import RunConfig
 from innerloop.training.recipes import RECIPES, find_recipe
 
 
@@ -58,12 +57,12 @@ def _row(name: str, scale: str) -> dict[str, str | int]:
         "title": RECIPES[name].title,
         "parameters": build(config.model).parameter_count,
         "steps": config.steps,
-        "time": _time(name, scale, config),
+        "time": _time(name, scale),
         "paper": RECIPES[name].paper,
     }
 
 
-def _time(name: str, scale: str, config: RunConfig) -> str:
+def _time(name: str, scale: str) -> str:
     """What was measured on two cores; the papers' size has not been run to its end."""
     if scale == "smoke":
         return "seconds"

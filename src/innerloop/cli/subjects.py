@@ -1,5 +1,6 @@
 """What a verb is asked to look at: learners by name, trained models by folder, and a task."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from innerloop.models.checkpoint import load
 from innerloop.models.model import Model
 from innerloop.tasks.table import TASKS
 from innerloop.training.run import Run
+from innerloop.training.task_field import task_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,8 @@ class Subjects:
     """Learners and the task that they are set."""
 
     learners: list[Learner[Any]]
+    labels: list[str]
+    """What tables and figures call them: two runs of one recipe by their folders."""
     task: Task
     name: str
     """What the command line calls the task."""
@@ -35,24 +39,29 @@ def read_subjects(words: Sequence[str], task: str | None) -> Subjects:
     is the one that --task names, else that of the first run, else linear regression.
     """
     settings = parse_settings([word for word in words if is_setting(word)])
+    named = [word for word in words if not is_setting(word)]
+    if not named:
+        raise ConfigurationError("no learner was named: see `innerloop learners`, or take 'ols'.")
+    runs = {word: Run.open(Path(word)) for word in named if is_run(Path(word))}
     learners: list[Learner[Any]] = []
-    trained_on: Run | None = None
-    for word in words:
-        if is_setting(word):
-            continue
-        folder = Path(word)
-        if not looks_like_folder(word):
+    for word in named:
+        if word in runs:
+            _note_unfinished(runs[word])
+            learners.append(runs[word].model())
+        elif looks_like_folder(word):
+            learners.append(load(Path(word)))
+        else:
             name, values = parse_spec(word)
             learners.append(build(find("learner", name, LEARNERS), values))
-        elif is_run(folder):
-            run = Run.open(folder)
-            learners.append(run.model())
-            trained_on = trained_on or run
-        else:
-            learners.append(load(folder))
-    if not learners:
-        raise ConfigurationError("no learner was named: see `innerloop learners`, or take 'ols'.")
-    return _with_task(learners, task, settings, trained_on)
+    trained_on = next(iter(runs.values()), None)
+    chosen, points = _task(learners, task, settings, trained_on)
+    return Subjects(
+        learners=learners,
+        labels=_labels(named, learners),
+        task=chosen,
+        name=task_name(chosen),
+        points=points,
+    )
 
 
 def looks_like_folder(word: str) -> bool:
@@ -65,24 +74,40 @@ def is_run(folder: Path) -> bool:
     return (folder / "state.pt").is_file()
 
 
-def _with_task(
+def _note_unfinished(run: Run) -> None:
+    """Say so where a run has not come to its end: its error is not what the recipe promises."""
+    if run.diverged is not None:
+        print(f"note: {run.name} was given up: {run.diverged}", file=sys.stderr)
+    elif not run.finished:
+        told = f"note: {run.name} is not finished: step {run.step} of {run.config.steps}."
+        print(told, file=sys.stderr)
+
+
+def _labels(words: Sequence[str], learners: Sequence[Learner[Any]]) -> list[str]:
+    """The learners' names; the folders where models have the same name."""
+    names = [learner.name for learner in learners]
+    return [
+        Path(word).name if names.count(name) > 1 and looks_like_folder(word) else name
+        for word, name in zip(words, names, strict=True)
+    ]
+
+
+def _task(
     learners: list[Learner[Any]],
-    task: str | None,
+    name: str | None,
     settings: dict[str, str | list[str]],
     trained_on: Run | None,
-) -> Subjects:
-    if task is None and trained_on is not None:
+) -> tuple[Task, int]:
+    """The task to evaluate on, and the points of its prompts."""
+    if name is None and trained_on is not None:
         known = trained_on.config.task
         chosen = build(type(known), {**dict(known), **settings})
-        name = next(name for name, kind in TASKS.items() if kind is type(known))
-        points = trained_on.config.points
     else:
-        name = task or "linear"
-        dims = _dims_of(learners)
-        chosen = build(find("task", name, TASKS), {"dims": str(dims or 20), **settings})
-        points = 2 * chosen.dims + 1
+        dims = {"dims": str(_dims_of(learners) or 20)}
+        chosen = build(find("task", name or "linear", TASKS), {**dims, **settings})
+    points = 2 * chosen.dims + 1 if trained_on is None else trained_on.config.points
     limits = [limit for limit in (_most_points(learner) for learner in learners) if limit]
-    return Subjects(learners=learners, task=chosen, name=name, points=min([points, *limits]))
+    return chosen, min([points, *limits])
 
 
 def _dims_of(learners: Sequence[Learner[Any]]) -> int | None:

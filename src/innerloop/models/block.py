@@ -19,7 +19,11 @@ Norm = Literal["pre", "mlp-only", "rms", "none"]
 
 
 class BlockShape(Config):
-    """What every block of a backbone has in common; the defaults are those of GPT-2."""
+    """What every block of a backbone has in common.
+
+    The defaults are those of GPT-2, but for its activation: the exact GELU is several times quicker
+    on a CPU than the tanh form, and as good.
+    """
 
     width: int = Field(default=256, ge=1, description="size of the residual stream")
     heads: int = Field(default=8, ge=1, description="attention heads")

@@ -5,6 +5,7 @@ At smoke and laptop size by the `fast` optimiser; at the papers' size by theirs,
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.models.backbone import Loop, Stack
@@ -30,6 +31,9 @@ from innerloop.training.families import (
 )
 from innerloop.training.optimizer import Optimizer
 
+ADAM = Optimizer(learning_rate=3e-3, warmup=100, schedule="cosine", clip=1.0)
+"""For models that are no transformers: Muon is made for the blocks of one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
@@ -53,17 +57,18 @@ def find_recipe(name: str, scale: str = "laptop") -> RunConfig:
     raise ConfigurationError(unknown("scale", scale, SCALES))
 
 
-def _shape(scale: Scale) -> tuple[int, int]:
-    """Width and heads."""
-    return {"smoke": (16, 2), "laptop": (64, 4), "paper": (256, 8)}[scale]
+def _blocks(scale: Scale, heads: int | None = None) -> dict[str, Any]:
+    """The shape of a block: width, heads and the activation of the papers' code."""
+    width, usual = {"smoke": (16, 2), "laptop": (64, 4), "paper": (256, 8)}[scale]
+    activation = "gelu-tanh" if scale == "paper" else "gelu"
+    return {"width": width, "heads": heads or usual, "activation": activation}
 
 
 def _looped(family: Family, *, pre: int = 0, post: int = 0) -> Callable[[Scale], RunConfig]:
     """Yang et al.'s looped transformer, or with pre- and post-transformer Gao et al.'s."""
 
     def build(scale: Scale) -> RunConfig:
-        width, heads = _shape(scale)
-        loop = Loop(width=width, heads=heads, loops=family.at(scale).loops, pre=pre, post=post)
+        loop = Loop(**_blocks(scale), loops=family.at(scale).loops, pre=pre, post=post)
         return _transformer(family, scale, loop, window=family.at(scale).window)
 
     return build
@@ -73,9 +78,8 @@ def _tied(family: Family) -> Callable[[Scale], RunConfig]:
     """Shared weights without injection; every loop has a gradient, or the input would get none."""
 
     def build(scale: Scale) -> RunConfig:
-        width, heads = _shape(scale)
         loops = {"smoke": 4, "laptop": 12, "paper": 20}[scale]
-        loop = Loop(width=width, heads=heads, loops=loops, inject="none")
+        loop = Loop(**_blocks(scale), loops=loops, inject="none")
         return _transformer(family, scale, loop)
 
     return build
@@ -85,9 +89,8 @@ def _standard(family: Family, *, heads: int | None = None) -> Callable[[Scale], 
     """A stack of GPT-2 blocks."""
 
     def build(scale: Scale) -> RunConfig:
-        width, usual = _shape(scale)
         layers = {"smoke": 2, "laptop": 8, "paper": 12}[scale]
-        stack = Stack(width=width, heads=heads or usual, layers=layers)
+        stack = Stack(**_blocks(scale, heads), layers=layers)
         return _transformer(family, scale, stack)
 
     return build
@@ -112,11 +115,9 @@ def _lstm(family: Family) -> Callable[[Scale], RunConfig]:
 
     def build(scale: Scale) -> RunConfig:
         width, layers = {"smoke": (16, 2), "laptop": (64, 4), "paper": (256, 10)}[scale]
-        # Muon is made for the blocks of a transformer.
-        adam = Optimizer(learning_rate=3e-3, warmup=100, schedule="cosine", clip=1.0)
         return _config(
             family, scale, {"kind": "lstm", "width": width, "layers": layers},
-            optimizer=Optimizer.paper() if scale == "paper" else adam,
+            optimizer=Optimizer.paper() if scale == "paper" else ADAM,
         )  # fmt: skip
 
     return build
@@ -127,8 +128,7 @@ def _linear_looped(family: Family) -> Callable[[Scale], RunConfig]:
 
     def build(scale: Scale) -> RunConfig:
         model = {"kind": "linear-looped", "loops": family.at(scale).loops}
-        adam = Optimizer(learning_rate=3e-3, warmup=100, schedule="cosine", clip=1.0)
-        return _config(family, scale, model, optimizer=adam)
+        return _config(family, scale, model, optimizer=ADAM)
 
     return build
 
@@ -147,7 +147,7 @@ def _transformer(
         "output_place": "first" if paper or family.stream else "own",
         "head": "binary" if isinstance(task, LinearClassification) else "regression",
     }
-    loops = LoopSchedule()
+    loops = LoopSchedule() if isinstance(backbone, Loop) else None
     if isinstance(backbone, Loop) and window is not None:
         loops = LoopSchedule(start=window if paper else 4, share=0.1 if paper else 0.6)
     optimizer = Optimizer.paper() if paper else Optimizer.fast()
@@ -174,21 +174,23 @@ def _config(
             "spread": "small" if scale == "paper" else "fan-in",
             "window": window,
             "loops": loops or LoopSchedule(),
-            "curriculum": _curriculum(family, scale),
+            "curriculum": _curriculum(family, scale, looped=loops is not None),
             **_rhythm(scale),
         }
     )
 
 
-def _curriculum(family: Family, scale: Scale) -> Curriculum:
+def _curriculum(family: Family, scale: Scale, *, looped: bool) -> Curriculum:
     """Few dimensions and points first, as in Garg et al. (2022); streams are always whole."""
     dims, points = family.at(scale).task.dims, family.at(scale).points
     if family.stream:
         return Curriculum()
     if scale == "paper" and dims > 5:
         start, by = (11, 2) if points <= 41 else (26, 5)
+        # Garg et al. say 2000, Yang et al. 5000.
+        every = 5000 if looped else 2000
         return Curriculum(
-            dims=Growth(start=5, by=1, every=2000), points=Growth(start=start, by=by, every=2000)
+            dims=Growth(start=5, by=1, every=every), points=Growth(start=start, by=by, every=every)
         )
     if scale == "laptop" and dims > 5:
         return Curriculum(dims=Growth(start=2, by=1, every=0.05))
