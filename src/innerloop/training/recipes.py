@@ -31,6 +31,10 @@ from innerloop.training.families import (
 )
 from innerloop.training.optimizer import Optimizer
 
+STEADY = Optimizer.fast().model_copy(
+    update={"matrix_rate": 0.02, "learning_rate": 3e-3, "warmup": 100}
+)
+"""For blocks whose input does not come in again: a stack stalls at the rates of a loop."""
 ADAM = Optimizer(learning_rate=3e-3, warmup=100, schedule="cosine", clip=1.0)
 """For models that are no transformers: Muon is made for the blocks of one."""
 
@@ -75,7 +79,10 @@ def _looped(family: Family, *, pre: int = 0, post: int = 0) -> Callable[[Scale],
 
 
 def _tied(family: Family) -> Callable[[Scale], RunConfig]:
-    """Shared weights without injection; every loop has a gradient, or the input would get none."""
+    """Shared weights without injection; every loop has a gradient, or the input would get none.
+
+    All from the start, twelve loops do not learn at all: they grow.
+    """
 
     def build(scale: Scale) -> RunConfig:
         loops = {"smoke": 4, "laptop": 12, "paper": 20}[scale]
@@ -147,10 +154,13 @@ def _transformer(
         "output_place": "first" if paper or family.stream else "own",
         "head": "binary" if isinstance(task, LinearClassification) else "regression",
     }
-    loops = LoopSchedule() if isinstance(backbone, Loop) else None
-    if isinstance(backbone, Loop) and window is not None:
+    loops = None
+    if isinstance(backbone, Loop):
+        # Few loops at first; the papers start with as many as there are losses.
         loops = LoopSchedule(start=window if paper else 4, share=0.1 if paper else 0.6)
-    optimizer = Optimizer.paper() if paper else Optimizer.fast()
+    injected = isinstance(backbone, Loop) and backbone.inject != "none"
+    fast = Optimizer.fast() if injected else STEADY
+    optimizer = Optimizer.paper() if paper else fast
     return _config(family, scale, model, optimizer=optimizer, window=window, loops=loops)
 
 
