@@ -191,7 +191,7 @@ REFUSED: dict[str, tuple[Callable[[Weights], object], str]] = {
     ),
     "a layer left out": (
         lambda weights: {key.replace("h.1.", "h.2."): value for key, value in weights.items()},
-        f"lacks the tensor '{BEFORE}h.1.",
+        r"holds the layers \[0, 2\]",
     ),
     "a bias of another size": (
         with_("_read_out.bias", torch.zeros(2)),

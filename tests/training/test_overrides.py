@@ -8,6 +8,7 @@ from innerloop.models.lstm import LSTMConfig
 from innerloop.models.transformer import TransformerConfig
 from innerloop.training.optimizer import Optimizer
 from innerloop.training.overrides import with_overrides
+from innerloop.training.recipes import find_recipe
 from tests.training.configs import LOOP, tiny
 
 
@@ -81,3 +82,16 @@ def test_a_mistake_is_one_sentence(words: list[str], said: str) -> None:
         with_overrides(tiny(), words)
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_a_named_optimiser_is_changed_by_what_is_given_beside_it(turn: int) -> None:
+    words = ["optimizer=paper", "optimizer.learning_rate=3e-4"][::turn]
+    optimizer = with_overrides(find_recipe("looped-linear", "smoke"), words).optimizer
+    assert optimizer == Optimizer.paper().model_copy(update={"learning_rate": 3e-4})
+
+
+def test_a_key_and_a_part_of_it_are_refused() -> None:
+    words = ["curriculum.dims=null", "curriculum.dims.start=2"]
+    with pytest.raises(ConfigurationError, match="one is a part of the other"):
+        with_overrides(find_recipe("looped-linear", "smoke"), words)

@@ -15,7 +15,7 @@ from innerloop.core.errors import InnerloopError
 from innerloop.core.iterate import predict
 from innerloop.core.prompt import Prompt
 from innerloop.training.config import RunConfig
-from innerloop.training.divergence import DivergenceError
+from innerloop.training.divergence import FAR, DivergenceError
 from innerloop.training.lock import LockedError, locked
 from innerloop.training.loop import Trainer
 from innerloop.training.run import Run, RunError
@@ -58,8 +58,8 @@ def test_a_run_is_five_files_in_a_folder_named_by_its_key(trained: Run) -> None:
 
 def test_metrics_say_how_it_went(trained: Run) -> None:
     table = trained.metrics()
-    assert table["step"].tolist() == [0, 2, 4, 6, 8, 10, 12]
-    assert table.dropna(subset=["error"])["step"].tolist() == [0, 6, 12]
+    assert table["step"].tolist() == [2, 4, 6, 8, 10, 12]
+    assert table.dropna(subset=["error"])["step"].tolist() == [6, 12]
     assert table.dropna(subset=["loss"])["step"].tolist() == [2, 4, 6, 8, 10, 12]
     assert set(table["loops"].dropna()) == {4}
     assert "seconds" not in table
@@ -296,12 +296,25 @@ def test_a_run_that_diverges_keeps_its_last_good_weights(tmp_path: Path) -> None
     for _ in range(run.step):
         trainer.take_step()
     assert not trainer.divergence.suspicious
+    trainer.model.load_state_dict(run.model().state_dict())
+    assert trainer.error() < FAR
     for name, value in run.model().state_dict().items():
         assert torch.equal(trainer.model.state_dict()[name], value)
     before = contents(run.path)
     with pytest.raises(DivergenceError, match="was given up before"):
         store.train(config)
     assert contents(run.path) == before
+
+
+def test_a_last_step_that_ruins_the_weights_is_no_end(tmp_path: Path) -> None:
+    config = wild(steps=1)
+    with pytest.raises(DivergenceError):
+        Store(tmp_path).train(config)
+    run = Store(tmp_path).find(config)
+    assert run is not None
+    assert not run.finished
+    assert "NaN" not in (run.path / "metrics.jsonl").read_text()
+    assert Run.open(run.path).model() is not None
 
 
 def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(

@@ -144,6 +144,7 @@ def _table(speeds: list[Speed], scale: str) -> Table:
             speed.recipe, f"{speed.seconds * 1e3:.0f} ms",
             # An LSTM's products happen inside one call, which the counter does not look into.
             f"{speed.gigaflops:.2f} GFLOP" if speed.gigaflops else "-",
-            f"{speed.share:.0%}" if speed.gigaflops else "-", f"{hours:.0f} h" if hours >= 2 else f"{speed.minutes:.1f} min",
+            f"{speed.share:.0%}" if speed.gigaflops else "-",
+            f"{hours:.0f} h" if hours >= 2 else f"{speed.minutes:.1f} min",
         )  # fmt: skip
     return table

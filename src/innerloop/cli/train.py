@@ -104,7 +104,7 @@ def train(
 def stopped(run: Run, interruption: Interruption) -> typer.Exit:
     """Say that an interrupted run is saved; the exit that follows."""
     Console(stderr=True, soft_wrap=True).print(
-        f"stopped and saved at step {run.step} of {run.config.steps}: "
+        f"stopped; the run is saved as of step {run.step} of {run.config.steps}: "
         "give the same command again to go on."
     )
     return typer.Exit(interruption.exit_code)
@@ -134,7 +134,7 @@ def shown_progress(name: str) -> Iterator[Listener]:
     """A bar on the terminal's error stream; without a terminal a line every so often."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _print_lines
+        yield _lines()
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
     with Progress(*columns, console=console, transient=True) as bars:
@@ -146,11 +146,18 @@ def shown_progress(name: str) -> Iterator[Listener]:
         yield show
 
 
-def _print_lines(report: Report) -> None:
-    every = max(1, report.steps // LINES)
-    # Reports come every few steps: one line for the first of them in each stretch.
-    if report.step == report.steps or report.step % every == 0:
-        print(told(report), file=sys.stderr, flush=True)
+def _lines() -> Listener:
+    """Print the first report of each stretch of a run, and the last."""
+    last = -1
+
+    def show(report: Report) -> None:
+        nonlocal last
+        stretch = LINES * report.step // report.steps
+        if stretch > last:
+            last = stretch
+            print(told(report), file=sys.stderr, flush=True)
+
+    return show
 
 
 def told(report: Report) -> str:

@@ -23,9 +23,11 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
         temporary = Path(name)
         try:
             write(temporary)
+            _to_disk(temporary)
             # mkstemp makes private files; a result is as public as any other file of the user's.
             temporary.chmod(0o666 & ~_umask())
             temporary.replace(path)
+            _to_disk(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
@@ -33,6 +35,20 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
             f"cannot write {path}: {error.strerror or error}. Choose another place."
         ) from error
     return path
+
+
+def _to_disk(path: Path) -> None:
+    """Let a file, or a folder's list of files, outlive a power cut, where the system can."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:
+        return  # some systems do not open folders
+    try:
+        os.fsync(handle)
+    except OSError:
+        return  # nor does every file system
+    finally:
+        os.close(handle)
 
 
 def require_folder(path: Path) -> None:

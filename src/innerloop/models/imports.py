@@ -149,12 +149,17 @@ def _configuration(
     layers = {
         int(match[1]) for name in weights if (match := _LAYER.match(name.removeprefix(before)))
     }
+    if layers != set(range(len(layers))):
+        raise InnerloopError(
+            f"{path} holds the layers {sorted(layers)[:8]}, expected 0, 1, 2 and so on: take "
+            "another copy of the file."
+        )
     width, dims = _matrix(weights, "_read_in.weight", path)
     outputs, _ = _matrix(weights, "_read_out.weight", path)
     positions, _ = _matrix(weights, f"{before}wpe.weight", path)
     up = _matrix(weights, f"{before}h.0.mlp.c_fc.weight", path)
     shape: dict[str, Any] = {
-        "layers": max(layers) + 1,
+        "layers": len(layers),
         "width": width,
         "heads": heads,
         "hidden": up[1] if source == "garg" else up[0],

@@ -175,6 +175,11 @@ def _misfit(config: RunConfig) -> str | None:
             f"model.head is 'binary', but the outputs of {config.task_name} are not labels -1 "
             "and 1: take 'regression'"
         )
+    if getattr(config.model, "head", "regression") == "classes":
+        return (
+            f"model.head is 'classes', but the outputs of {config.task_name} are not one a class: "
+            "take 'regression', or 'binary' for labels -1 and 1"
+        )
     if getattr(getattr(config.model, "backbone", None), "mask", "causal") == "full":
         return (
             "model.backbone.mask is 'full': such a model would see the answers that it is trained "
@@ -188,7 +193,7 @@ def _cannot_loop(config: RunConfig) -> str | None:
     loops, start = config.trained_loops, config.loops.start
     if loops is None and (config.window is not None or start is not None):
         key = "window" if config.window is not None else "loops.start"
-        return f"{key} is given, but the model does not loop: leave it out"
+        return f"{key} is given, but the model does not loop: set {key}=null"
     if loops is None:
         return None
     if start is not None and start > loops:
@@ -210,9 +215,6 @@ def _cannot_grow(config: RunConfig) -> str | None:
     if dims is not None and not isinstance(config.task, FunctionTask):
         return (
             f"curriculum.dims is given, but {config.task_name} labels no inputs with a function, "
-            "so that none of its dimensions can be left out: leave it out"
+            "so that none of its dimensions can be left out: set curriculum.dims=null"
         )
-    for name, growth, most in (("dims", dims, config.task.dims), ("points", points, config.points)):
-        if growth is not None and growth.start > most:
-            return f"curriculum.{name}.start is {growth.start}, expected at most {most}"
     return None

@@ -1,5 +1,6 @@
 """The steps of a run, and all that changes while they are taken."""
 
+import math
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -82,6 +83,19 @@ class Trainer:
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
     @torch.no_grad()
+    def sound(self) -> bool:
+        """Whether the weights as they are now give a loss that is not that of a failed run.
+
+        The loss of the last step was computed before it moved them. Asked of the next step's
+        prompts, which changes nothing.
+        """
+        prompt = self.prompts.at(self.step).to(device=self.device)
+        part, _ = _parts(prompt, self.config.batch)[0]
+        loss = float(self._loss(part, sizes_at(self.config, self.step)))
+        begun = self.step > 0
+        return math.isfinite(loss) and (not begun or loss <= self.divergence.limit)
+
+    @torch.no_grad()
     def error(self) -> float:
         """Squared error over the scale, on held-out prompts, at the last position that counts.
 
@@ -134,8 +148,8 @@ def compile_blocks(model: AnyModel) -> None:
 
 def available(name: str) -> torch.device:
     """The device of this name, if there is one."""
-    device = torch.device(name)
     try:
+        device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise ConfigurationError(

@@ -8,10 +8,11 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 from yaml import YAMLError
 
-from innerloop.core.errors import ConfigurationError
+from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.explain import explain
 from innerloop.models.block import BlockShape
 from innerloop.training.config import FOLLOWS_TASK, RunConfig
+from innerloop.training.optimizer import PRESETS
 
 _NAMED: tuple[tuple[str, str, frozenset[str]], ...] = (
     ("task", "name", frozenset({"dims", "dtype"})),
@@ -29,9 +30,11 @@ def with_overrides(config: RunConfig, words: Sequence[str]) -> RunConfig:
     """
     if not words:
         return config
+    _check_words(words)
     base: dict[str, Any] = config.model_dump(mode="json")
     for key in FOLLOWS_TASK:
         base["model"].pop(key, None)
+    base, words = _with_preset(base, words)
     given = _parsed(words)
     for place, name, kept in _NAMED:
         _forget_former(base, given, place, name, kept)
@@ -39,15 +42,14 @@ def with_overrides(config: RunConfig, words: Sequence[str]) -> RunConfig:
         merged = OmegaConf.to_container(OmegaConf.merge(base, given))
         return RunConfig.model_validate(merged)
     except ValidationError as error:
-        raise ConfigurationError(explain(error, RunConfig)) from error
+        raise ConfigurationError(_explained(error)) from error
     except OmegaConfBaseException as error:
         raise ConfigurationError(
             f"the settings {' '.join(words)!r} do not go together: {_first_line(error)}."
         ) from error
 
 
-def _parsed(words: Sequence[str]) -> dict[str, Any]:
-    """`a.b=1` into {"a": {"b": 1}}."""
+def _check_words(words: Sequence[str]) -> None:
     keys = [word.partition("=")[0] for word in words]
     for key, word in zip(keys, words, strict=True):
         if not key or "=" not in word:
@@ -56,6 +58,37 @@ def _parsed(words: Sequence[str]) -> dict[str, Any]:
             )
         if keys.count(key) > 1:
             raise ConfigurationError(f"the key {key!r} is given twice: keep one of them.")
+
+
+def _with_preset(
+    base: dict[str, Any], words: Sequence[str]
+) -> tuple[dict[str, Any], Sequence[str]]:
+    """Put the optimiser that a word names in the place of the former, and take the word out.
+
+    First, wherever it stands: `optimizer.learning_rate=3e-4` then changes the one that was named.
+    """
+    for word in words:
+        key, _, name = word.partition("=")
+        if key != "optimizer" or name.startswith("{"):  # settings may be written out, too
+            continue
+        if name not in PRESETS:
+            raise ConfigurationError(unknown("optimizer", name, PRESETS))
+        base = {**base, "optimizer": PRESETS[name]().model_dump(mode="json")}
+        return base, [other for other in words if other != word]
+    return base, words
+
+
+def _parsed(words: Sequence[str]) -> dict[str, Any]:
+    """`a.b=1` into {"a": {"b": 1}}."""
+    keys = [word.partition("=")[0] for word in words]
+    for key in keys:
+        # The library would keep the one that comes last, or drop it.
+        inside = [other for other in keys if other.startswith(f"{key}.")]
+        if inside:
+            raise ConfigurationError(
+                f"both {key!r} and {inside[0]!r} are given, and one is a part of the other: keep "
+                "one of them."
+            )
     try:
         given = OmegaConf.to_container(OmegaConf.from_dotlist(list(words)))
     except (OmegaConfBaseException, YAMLError) as error:
@@ -80,6 +113,16 @@ def _forget_former(
         return
     if asked.get(name, former[name]) != former[name]:
         base[last] = {key: value for key, value in former.items() if key in kept}
+
+
+def _explained(error: ValidationError) -> str:
+    """The first complaint as a sentence; what a list lacks is told by the list's own key."""
+    first = error.errors(include_url=False)[0]
+    *path, last = first["loc"] or ("",)
+    if first["type"] == "missing" and isinstance(last, int):
+        key = ".".join(str(part) for part in path)
+        return f"the key {key!r} is {first['input']!r}: give at least {last + 1} values."
+    return explain(error, RunConfig)
 
 
 def _first_line(error: Exception) -> str:

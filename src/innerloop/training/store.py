@@ -9,6 +9,7 @@ from innerloop.core.errors import InnerloopError
 from innerloop.models.checkpoint import CONFIG
 from innerloop.training.config import RunConfig
 from innerloop.training.lock import locked
+from innerloop.training.loop import available
 from innerloop.training.run import Run
 from innerloop.training.train import Listener, train
 
@@ -58,6 +59,7 @@ class Store:
             run = Run(self.place(config, name), config)
         elif run.finished:
             return run
+        available(config.device)  # before a folder is made for what cannot run
         with locked(run.path):
             if fresh:
                 run.clear()

@@ -1,6 +1,7 @@
 """Training a run in its folder: from its last checkpoint, or from the start, to its end."""
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -90,8 +91,7 @@ class _Session:
         if stored is not None:
             self.error = stored["error"]
         else:
-            self.error = self.trainer.error()
-            self.write({"step": 0, "error": self.error})
+            # Not evaluated yet: at the papers' sizes that takes longer than the first steps.
             self._save(finished=False)
         steps, every = self.config.steps, self.config.save_every
         while self.trainer.step < steps:
@@ -103,6 +103,11 @@ class _Session:
             if self.trainer.step % every == 0 and self.trainer.step < steps:
                 self._save(finished=False)
         self.trainer.divergence.conclude()
+        if not self.trainer.sound():
+            raise DivergenceError(
+                f"the last step, {self.trainer.step}, has ruined the weights: the run has "
+                "diverged, lower the learning rate or clip the gradient."
+            )
         self._save(finished=True)
 
     def _step(self) -> bool:
@@ -114,6 +119,11 @@ class _Session:
             row |= self._told(taken)
         if step % self.config.evaluate_every == 0 or last:
             self.error = row["error"] = self.trainer.error()
+            if not math.isfinite(self.error):
+                raise DivergenceError(
+                    f"the held-out error is {self.error} at step {step}: the run has diverged, "
+                    "lower the learning rate or clip the gradient."
+                )
         if len(row) > 1:
             self.write(row)
             self._tell(taken)
@@ -136,7 +146,7 @@ class _Session:
     def write(self, row: dict[str, Any]) -> None:
         """A line of metrics."""
         # A whole line at a time: a kill leaves at most one that has no end.
-        self.metrics.write((json.dumps(row) + "\n").encode())
+        self.metrics.write((json.dumps(row, allow_nan=False) + "\n").encode())
         self.metrics.flush()
 
     def _tell(self, taken: Taken) -> None:
@@ -162,7 +172,7 @@ class _Session:
 
     def _save(self, *, finished: bool) -> None:
         """Write a checkpoint, unless the weights are those of a run that seems to diverge."""
-        if self.trainer.divergence.suspicious:
+        if self.trainer.divergence.suspicious or not self.trainer.sound():
             return
         os.fsync(self.metrics.fileno())
         state = {
