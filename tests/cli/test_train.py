@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from innerloop.cli.main import main
-from innerloop.cli.train import told
-from innerloop.training.recipes import find_recipe
+from innerloop.cli.train import LINES, shown_progress, told
+from innerloop.training.interrupt import Interruption
+from innerloop.training.loop import Trainer
 from innerloop.training.store import Store
 from innerloop.training.train import Report
 
@@ -65,17 +66,18 @@ def test_fresh_trains_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         (["looped-linear", "model.backbone.heads=3"], "3 heads do not divide the width"),
         (["looped-linear", "steps"], "is not a setting"),
         (["looped-linear", "device=cuda:99"], "which is not here"),
+        (["looped-linear", "--scale", "huge"], "unknown scale 'huge'"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_writes_nothing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], said: str
 ) -> None:
-    code, out, err = run(capsys, *words, "--scale", "smoke", "--store", str(tmp_path / "runs"))
+    code, out, err = run(capsys, "--scale", "smoke", *words, "--store", str(tmp_path / "runs"))
     assert code == 2
     assert out == ""
     assert said in err
     assert err.count("error:") == 1
-    assert Store(tmp_path / "runs").runs() == []
+    assert not (tmp_path / "runs").exists()
 
 
 def test_divergence_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -111,18 +113,38 @@ def test_a_tracker_that_is_not_installed_is_named(
     assert f"{tracker} is not installed" in err
 
 
-def test_the_line_has_loss_error_speed_and_time_left() -> None:
-    report = Report(
-        step=30, steps=200, loss=0.51234, error=0.25, loops=12, dims=5, points=11,
+def report(step: int, steps: int) -> Report:
+    return Report(
+        step=step, steps=steps, loss=0.51234, error=0.25, loops=12, dims=5, points=11,
         steps_per_second=8.04, seconds_left=3671.0,
     )  # fmt: skip
-    assert told(report) == ("30/200  loss 0.512, error 0.25, 12 loops, 8.0 steps/s, 1:01:11 left")
 
 
-@pytest.mark.slow
-def test_the_papers_sizes_take_three_steps(tmp_path: Path) -> None:
-    config = find_recipe("looped-linear", "paper")
-    taken = iter(range(3))
-    run = Store(tmp_path).train(config, stop=lambda: next(taken, None) is None)
-    assert run.step == 3
-    assert not run.finished
+def test_the_line_has_loss_error_speed_and_time_left() -> None:
+    assert told(report(30, 200)) == (
+        "30/200  loss 0.512, error 0.25, 12 loops, 8.0 steps/s, 1:01:11 left"
+    )
+
+
+@pytest.mark.parametrize("steps", [1990, 2000, 100])
+def test_about_twenty_lines_are_printed_however_many_steps(
+    capsys: pytest.CaptureFixture[str], steps: int
+) -> None:
+    with shown_progress("a run") as show:
+        for step in range(10, steps + 1, 10):
+            show(report(step=step, steps=steps))
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == min(LINES + 1, steps // 10)
+    assert lines[-1].startswith(f"{steps}/{steps} ")
+
+
+@pytest.mark.parametrize(("sound", "saved"), [(True, 3), (False, 0)])
+def test_a_stopped_run_says_what_is_saved(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    sound: bool, saved: int,
+) -> None:  # fmt: skip
+    asked = iter(range(3))
+    monkeypatch.setattr(Interruption, "__call__", lambda self: next(asked, None) is None)
+    monkeypatch.setattr(Trainer, "sound", lambda self: sound or self.step == 0)
+    _, _, err = run(capsys, "looped-linear", *SMALL, "--store", str(tmp_path))
+    assert f"saved as of step {saved} of" in err

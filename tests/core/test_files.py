@@ -1,12 +1,14 @@
 """Files appear whole or not at all."""
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from innerloop.core.errors import InnerloopError
-from innerloop.core.files import require_folder, write_atomically
+from innerloop.core.files import require_file_place, require_folder, slug, write_atomically
 
 
 def test_the_file_is_written_with_its_folders(tmp_path: Path) -> None:
@@ -81,3 +83,47 @@ def test_a_folder_is_required_before_the_work(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
     with pytest.raises(InnerloopError, match="is a file, not a folder"):
         require_folder(tmp_path / "file" / "deeper")
+
+
+def test_content_and_name_are_on_disk_in_this_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, seen = tmp_path / "table.csv", list[tuple[bool, bool]]()
+
+    def note(handle: int) -> None:
+        seen.append((stat.S_ISDIR(os.fstat(handle).st_mode), path.exists()))
+
+    monkeypatch.setattr(os, "fsync", note)
+    write_atomically(path, lambda temporary: temporary.write_text("new"))
+    assert seen == [(False, False), (True, True)]
+
+
+def test_folders_that_cannot_be_put_on_disk_are_forgiven_but_files_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: set[bool] = {True}
+
+    def refuse(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode) in refused:
+            raise OSError(errno.EIO, "broken disk")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    path = write_atomically(tmp_path / "table.csv", lambda temporary: temporary.write_text("1"))
+    assert path.read_text() == "1"
+    refused.add(False)
+    with pytest.raises(InnerloopError, match="broken disk"):
+        write_atomically(path, lambda temporary: temporary.write_text("2"))
+    assert path.read_text() == "1"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_place_for_a_file_is_required_before_the_work(tmp_path: Path) -> None:
+    require_file_place(tmp_path / "new" / "table.csv")
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(InnerloopError, match="is a folder: give a file"):
+        require_file_place(tmp_path)
+
+
+def test_a_slug_is_a_name_of_a_file() -> None:
+    assert slug("A Name!") == "a-name"
+    assert slug("../runs/x:noise=0.5") == "runs-x-noise-0.5"

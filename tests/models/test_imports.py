@@ -193,6 +193,13 @@ REFUSED: dict[str, tuple[Callable[[Weights], object], str]] = {
         lambda weights: {key.replace("h.1.", "h.2."): value for key, value in weights.items()},
         r"holds the layers \[0, 2\]",
     ),
+    "a layer far out": (
+        with_(f"{BEFORE}h.200000000.ln_1.weight", torch.zeros(8)),
+        r"holds the layers \[0, 1, 200000000\]",
+    ),
+    "a layer of a thousand digits": (
+        with_(f"{BEFORE}h.{5000 * '9'}.ln_1.weight", torch.zeros(8)), "holds a tensor",
+    ),
     "a bias of another size": (
         with_("_read_out.bias", torch.zeros(2)),
         r"'_read_out.bias' in .*state.pt has shape \(2,\), expected \(1,\)",

@@ -1,5 +1,6 @@
 """Processes that train and are killed: forked from a server that has torch loaded already."""
 
+import json
 import multiprocessing
 import os
 import signal
@@ -14,6 +15,7 @@ from innerloop.core import files
 from innerloop.training import run as run_module
 from innerloop.training.config import RunConfig
 from innerloop.training.store import Store
+from innerloop.training.train import _Session
 
 # Not a fork of the test's own process, whose torch may have threads.
 _context = multiprocessing.get_context("forkserver")
@@ -46,8 +48,11 @@ def train_and_die_before_step(root: Path, text: str, steps: int) -> None:
     Store(root).train(RunConfig.model_validate_json(text), stop=stop)
 
 
-def train_and_die_writing(root: Path, text: str, checkpoint: int) -> None:
-    """Train a configuration, and die in the middle of writing its n-th state."""
+def train_and_die_writing(root: Path, text: str, checkpoint: int, begun: bool) -> None:
+    """Train a configuration, and die in the middle of writing its n-th state, or just before.
+
+    The weights are written by then.
+    """
     torch.set_num_threads(1)
     written = iter(range(checkpoint))
     whole = files.write_atomically
@@ -55,13 +60,33 @@ def train_and_die_writing(root: Path, text: str, checkpoint: int) -> None:
     def write(path: Path, fill: Callable[[Path], object]) -> Path:
         def half(temporary: Path) -> None:
             fill(temporary)
-            if path.name == "state.pt" and next(written, None) is None:
-                os.truncate(temporary, temporary.stat().st_size // 2)
-                die()
+            os.truncate(temporary, temporary.stat().st_size // 2)
+            die()
 
+        if path.name != "state.pt" or next(written, None) is not None:
+            return whole(path, fill)
+        if not begun:
+            die()
         return whole(path, half)
 
     run_module.write_atomically = write
+    Store(root).train(RunConfig.model_validate_json(text))
+
+
+def train_and_die_in_a_line(root: Path, text: str, line: int) -> None:
+    """Train a configuration, and die in the middle of writing its n-th line of metrics."""
+    torch.set_num_threads(1)
+    written = iter(range(line))
+    whole = _Session.write
+
+    def write(self: _Session, row: dict[str, Any]) -> None:
+        if next(written, None) is None:
+            self.metrics.write(json.dumps(row)[:9].encode())
+            self.metrics.flush()
+            die()
+        whole(self, row)
+
+    _Session.write = write
     Store(root).train(RunConfig.model_validate_json(text))
 
 

@@ -79,23 +79,29 @@ def test_a_model_for_another_task_is_refused(key: str) -> None:
         ({"model": {"backbone": {**LOOP, "heads": 3}}}, "3 heads do not divide the width 8"),
         ({"model": {"backbone": {**LOOP, "mask": "full"}}}, "would see the answers"),
         ({"model": {"backbone": LOOP, "head": "binary"}}, "are not labels"),
-        ({"model": {"backbone": STACK}}, "window is given, but the model does not loop"),
+        (
+            {"model": {"backbone": STACK}},
+            "window is given, but the model does not loop: set window=null",
+        ),
         (
             {"model": {"backbone": STACK}, "window": None, "loops": {"start": 1}},
-            "loops.start is given, but the model does not loop",
+            "loops.start is given, but the model does not loop: set loops.start=null",
         ),
         ({"loops": {"start": 5}}, "expected at most the model's loops, 4"),
         ({"model": {"backbone": {**LOOP, "inject": "none"}}}, "no gradient reaches the input"),
-        ({"model": {"head": "classes", "backbone": LOOP}}, "are not one a class"),
+        ({"model": {"head": "classes", "backbone": LOOP}}, "no task has them yet"),
         ({"curriculum": {"points": {"start": 1, "every": 0}}}, "at least 1"),
         ({"curriculum": {"points": {"start": 1, "every": 1.5}}}, "neither a number of steps"),
-        ({"pool": 3, "curriculum": {"points": {"start": 1, "every": 1}}}, "prompts of one size"),
+        (
+            {"pool": 3, "curriculum": {"points": {"start": 1, "every": 1}}},
+            "prompts of one size: set pool=null, or curriculum.points=null",
+        ),
         (
             {
                 "task": {"name": "chain", "dims": 2},
                 "curriculum": {"dims": {"start": 1, "every": 1}},
             },
-            "labels no inputs with a function",
+            "can be left out: set curriculum.dims=null",
         ),
         (
             {

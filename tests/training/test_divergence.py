@@ -61,6 +61,17 @@ def test_the_start_is_at_least_the_loss_of_predicting_nothing(
     assert larger.limit == pytest.approx(30.0)
 
 
+def test_weights_are_accepted_up_to_the_limit() -> None:
+    watcher = Divergence("regression", 1)
+    assert watcher.accepts(1e6)  # nothing is known yet
+    assert not watcher.accepts(math.nan)
+    assert not watcher.accepts(math.inf)
+    watcher.watch(1, 2.0, 1.0)
+    assert watcher.accepts(6.0)
+    assert not watcher.accepts(6.1)
+    assert not watcher.accepts(math.nan)
+
+
 def test_a_run_that_ends_too_high_has_failed() -> None:
     watcher = Divergence("regression", 1)
     watcher.watch(1, 1.0, 1.0)

@@ -120,6 +120,7 @@ def test_evaluating_changes_nothing() -> None:
     for _ in range(3):
         one.take_step()
         one.error()
+        assert one.sound()
         other.take_step()
     for name, value in one.model.state_dict().items():
         assert torch.equal(other.model.state_dict()[name], value)

@@ -1,11 +1,15 @@
 """`key=value` over a configuration."""
 
+from pathlib import Path
+
 import pytest
 
 from innerloop.core.errors import ConfigurationError
 from innerloop.models.backbone import Stack
 from innerloop.models.lstm import LSTMConfig
 from innerloop.models.transformer import TransformerConfig
+from innerloop.training.curriculum import Growth
+from innerloop.training.data import sizes_at
 from innerloop.training.optimizer import Optimizer
 from innerloop.training.overrides import with_overrides
 from innerloop.training.recipes import find_recipe
@@ -64,6 +68,15 @@ def test_named_optimizers_and_nested_growth() -> None:
         (["steps"], "'steps' is not a setting"),
         (["=3"], "'=3' is not a setting"),
         (["steps=1", "steps=2"], "given twice"),
+        (["optimizer=fast", "optimizer=paper"], "given twice"),
+        (["optimizer=fast", "optimizer=fast"], "given twice"),
+        (["optimizer=papr"], "did you mean 'paper'?"),
+        (["optimizer.learning_rate=1", "optimizer=papr"], "did you mean 'paper'?"),
+        (["optimizer={kind: adam}", "optimizer.clip=1"], "one is a part of the other"),
+        (["optimizer.betas=[0.9]"], "the key 'optimizer.betas' is [0.9]: give at least 2 values"),
+        (["optimizer.betas=[0.9, 0.9, 0.9]"], "'optimizer.betas'"),
+        (["task=linear", "task.dims=3"], "both 'task' and 'task.dims' are given"),
+        (["task.dims=3", "task=linear"], "both 'task' and 'task.dims' are given"),
         (["stepz=1"], "did you mean 'steps'?"),
         (["model.backbone.loopz=3"], "did you mean 'loops'?"),
         (["task.dmis=3"], "did you mean 'dims'?"),
@@ -91,7 +104,35 @@ def test_a_named_optimiser_is_changed_by_what_is_given_beside_it(turn: int) -> N
     assert optimizer == Optimizer.paper().model_copy(update={"learning_rate": 3e-4})
 
 
-def test_a_key_and_a_part_of_it_are_refused() -> None:
-    words = ["curriculum.dims=null", "curriculum.dims.start=2"]
+@pytest.mark.parametrize("turn", [1, -1])
+def test_a_key_and_a_part_of_it_are_refused(turn: int) -> None:
+    words = ["curriculum.dims=null", "curriculum.dims.start=2"][::turn]
     with pytest.raises(ConfigurationError, match="one is a part of the other"):
         with_overrides(find_recipe("looped-linear", "smoke"), words)
+
+
+def test_an_optimiser_may_be_written_out() -> None:
+    found = with_overrides(tiny(), ["optimizer={kind: adam, clip: 2.0}"]).optimizer
+    assert found == Optimizer.fast().model_copy(update={"kind": "adam", "clip": 2.0})
+
+
+def test_the_commands_of_the_docs_are_understood() -> None:
+    docs = Path(__file__).parents[2] / "docs" / "training.md"
+    lines = [line.split() for line in docs.read_text().splitlines()]
+    commands = [words[2:] for words in lines if words[:2] == ["innerloop", "train"]]
+    assert len(commands) >= 3
+    for recipe, *words in commands:
+        assert with_overrides(find_recipe(recipe), words) != find_recipe(recipe)
+
+
+def test_dimensions_grow_where_the_recipe_has_no_curriculum() -> None:
+    recipe = find_recipe("looped-linear")
+    assert recipe.curriculum.dims is None
+    words = ["task.dims=10", "curriculum.dims.start=2", "curriculum.dims.every=0.05"]
+    assert with_overrides(recipe, words).curriculum.dims == Growth(start=2, every=0.05)
+
+
+def test_fewer_dimensions_than_the_recipes_curriculum_starts_with() -> None:
+    config = with_overrides(find_recipe("looped-linear", "paper"), ["task.dims=4", "points=9"])
+    assert {sizes_at(config, step).dims for step in (0, 499_999)} == {4}
+    assert {sizes_at(config, step).points for step in (0, 499_999)} == {9}

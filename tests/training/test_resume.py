@@ -9,11 +9,14 @@ import torch
 
 from innerloop.training.config import RunConfig
 from innerloop.training.lock import locked
+from innerloop.training.run import Run
 from innerloop.training.store import Store
 from tests.training import children
 from tests.training.configs import LOOP, tiny
 
-KILLS = 5
+MOMENTS = ("step", "state", "between", "line", "step")
+"""Of the kills: between two steps, in the middle of a state, between the writing of weights and of
+state, in the middle of a line of metrics."""
 
 
 def config() -> RunConfig:
@@ -41,23 +44,43 @@ def same_state(one: Path, other: Path) -> bool:
     return states[0] == states[1]
 
 
+def kill_at(moment: str, root: Path, draw: random.Random) -> int | None:
+    """Train until this moment in a process of its own, and die; how it ended."""
+    text = config().model_dump_json()
+    if moment == "step":
+        steps = draw.randint(8, 18)
+        child = children.start(children.train_and_die_before_step, root, text, steps)
+    elif moment == "line":
+        child = children.start(children.train_and_die_in_a_line, root, text, 5)
+    else:
+        begun = moment == "state"
+        child = children.start(children.train_and_die_writing, root, text, 1, begun)
+    child.join()
+    return child.exitcode
+
+
+def left_by(run: Run) -> str:
+    """The moment of the last kill, by what it has left behind."""
+    if list(run.path.glob(".state-*")):
+        return "state"
+    if not (run.path / "metrics.jsonl").read_bytes().endswith(b"\n"):
+        return "line"
+    weights, kept = run.model().state_dict(), run.read_state()["weights"]
+    same = all(torch.equal(kept[name], value) for name, value in weights.items())
+    return "step" if same else "between"
+
+
 def test_five_kills_leave_no_trace(tmp_path: Path) -> None:
     undisturbed = Store(tmp_path / "whole").train(config())
-    text, root = config().model_dump_json(), tmp_path / "killed"
+    root = tmp_path / "killed"
     store, draw = Store(root), random.Random(2024)
     reached: list[int] = []
-    for kill in range(KILLS):
-        # Twice in the middle of writing a checkpoint, else after a random number of steps.
-        if kill % 2:
-            child = children.start(children.train_and_die_writing, root, text, 1)
-        else:
-            steps = draw.randint(8, 18)
-            child = children.start(children.train_and_die_before_step, root, text, steps)
-        child.join()
-        assert child.exitcode == -signal.SIGKILL
+    for moment in MOMENTS:
+        assert kill_at(moment, root, draw) == -signal.SIGKILL
         run = store.find(config())
         assert run is not None
         assert not run.finished
+        assert left_by(run) == moment
         reached.append(run.step)
     assert reached == sorted(reached)
     assert reached[-1] > 20  # it got somewhere

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 import torch
 
-from innerloop.core.errors import InnerloopError
+from innerloop.core.errors import ConfigurationError, InnerloopError
 from innerloop.core.iterate import predict
 from innerloop.core.prompt import Prompt
 from innerloop.training.config import RunConfig
 from innerloop.training.divergence import FAR, DivergenceError
 from innerloop.training.lock import LockedError, locked
 from innerloop.training.loop import Trainer
+from innerloop.training.optimizer import Optimizers
 from innerloop.training.run import Run, RunError
 from innerloop.training.store import Store
 from innerloop.training.train import Report
@@ -164,6 +165,14 @@ def test_fresh_starts_over(run: Run, trained: Run) -> None:
         assert (again.path / name).read_bytes() == (trained.path / name).read_bytes()
 
 
+def test_what_cannot_run_leaves_no_folder(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(ConfigurationError, match="which is not here"):
+        Store(tmp_path / "runs").train(tiny(device="cuda"))
+    assert not (tmp_path / "runs").exists()
+
+
 def test_two_processes_do_not_train_one_run(half: Run) -> None:
     with (
         locked(half.path),
@@ -272,9 +281,9 @@ def test_a_broken_run_does_not_hide_the_others(run: Run) -> None:
 # Divergence.
 
 
-def wild(**changes: Any) -> RunConfig:
+def wild(rate: float = 1e6, **changes: Any) -> RunConfig:
     return tiny(
-        optimizer={"kind": "adam", "learning_rate": 1e6},
+        optimizer={"kind": "adam", "learning_rate": rate},
         model={"backbone": {**LOOP, "norm": "none", "final_norm": False}},
         **changes,
     )
@@ -296,7 +305,6 @@ def test_a_run_that_diverges_keeps_its_last_good_weights(tmp_path: Path) -> None
     for _ in range(run.step):
         trainer.take_step()
     assert not trainer.divergence.suspicious
-    trainer.model.load_state_dict(run.model().state_dict())
     assert trainer.error() < FAR
     for name, value in run.model().state_dict().items():
         assert torch.equal(trainer.model.state_dict()[name], value)
@@ -306,15 +314,60 @@ def test_a_run_that_diverges_keeps_its_last_good_weights(tmp_path: Path) -> None
     assert contents(run.path) == before
 
 
-def test_a_last_step_that_ruins_the_weights_is_no_end(tmp_path: Path) -> None:
-    config = wild(steps=1)
-    with pytest.raises(DivergenceError):
+def ruin_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a step (from 0) multiply the weights by a thousand."""
+    move = Optimizers.step
+
+    def ruined(self: Optimizers, now: int, steps: int) -> None:
+        move(self, now, steps)
+        if now == step:
+            with torch.no_grad():
+                for parameter in self.parameters:
+                    parameter.mul_(1e3)
+
+    monkeypatch.setattr(Optimizers, "step", ruined)
+
+
+@pytest.mark.parametrize(("step", "said"), [(8, "at the end"), (11, "step 12, the last")])
+def test_weights_that_a_step_has_ruined_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, said: str
+) -> None:
+    ruin_at(step, monkeypatch)
+    config = tiny(save_every=1)
+    with pytest.raises(DivergenceError, match=said):
         Store(tmp_path).train(config)
     run = Store(tmp_path).find(config)
     assert run is not None
     assert not run.finished
+    assert run.step == step  # the last before it
+    trainer = Trainer(config)
+    trainer.load_state(run.read_state())
+    assert trainer.error() < FAR
+
+
+@pytest.mark.parametrize("rate", [1e6, 1e20])
+def test_a_last_step_that_ruins_the_weights_is_no_end(tmp_path: Path, rate: float) -> None:
+    config = wild(steps=1, rate=rate)
+    with pytest.raises(DivergenceError, match="has diverged"):
+        Store(tmp_path).train(config)
+    run = Store(tmp_path).find(config)
+    assert run is not None
+    assert not run.finished
+    assert run.step == 0
     assert "NaN" not in (run.path / "metrics.jsonl").read_text()
-    assert Run.open(run.path).model() is not None
+    assert all(bool(value.isfinite().all()) for value in run.model().state_dict().values())
+
+
+def test_one_hard_prompt_does_not_make_weights_bad() -> None:
+    """The check is of many prompts, however small a batch is."""
+    slow = {"kind": "adam", "learning_rate": 1e-6}
+    trainer = Trainer(tiny(batch=1, task={"name": "linear", "dims": 1}, optimizer=slow, steps=50))
+    hard = 0
+    for _ in range(50):
+        taken = trainer.take_step()
+        hard += not trainer.divergence.accepts(taken.loss)
+        assert trainer.sound()
+    assert hard > 0
 
 
 def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
 
-from innerloop.core.files import require_folder, write_atomically
+from innerloop.core.files import require_file_place, write_atomically
 from innerloop.training.config import RunConfig
 from innerloop.training.loop import Trainer, available
 from innerloop.training.recipes import RECIPES, find_recipe
@@ -57,7 +57,7 @@ def bench(
     configs = {name: find_recipe(name, scale) for name in names or RECIPES}
     place = available(device)
     if json is not None:
-        require_folder(json.parent)
+        require_file_place(json)
     if threads is not None:
         torch.set_num_threads(threads)
     peak = multiplication_rate(place)

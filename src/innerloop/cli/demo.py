@@ -12,7 +12,7 @@ from innerloop.analysis.error import error_curve
 from innerloop.analysis.figure import draw_error_curve, draw_training, save_figure_and_table
 from innerloop.cli.evaluate import error_table, progress_bar
 from innerloop.cli.train import shown_progress, stopped
-from innerloop.core.files import require_folder, write_atomically
+from innerloop.core.files import require_file_place, require_folder, write_atomically
 from innerloop.core.learner import Learner
 from innerloop.core.task import Task
 from innerloop.learners.averaging import Averaging
@@ -46,7 +46,7 @@ def demo(
     console = Console()
     require_folder(output)
     if json is not None:
-        require_folder(json.parent)
+        require_file_place(json)
     config = find_recipe(RECIPE, scale)
     console.print(
         f"A looped transformer learns linear functions of {config.task.dims} dimensions from "

@@ -1,6 +1,5 @@
 """`innerloop evaluate`: learners on a task, as a figure, a CSV and a table."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -20,7 +19,7 @@ from innerloop.analysis.figure import draw_error_curve, save_figure_and_table
 from innerloop.cli.specs import build, find, parse_spec
 from innerloop.cli.subjects import read_subjects
 from innerloop.core.errors import ConfigurationError
-from innerloop.core.files import require_folder, write_atomically
+from innerloop.core.files import require_file_place, require_folder, slug, write_atomically
 from innerloop.core.task import Task
 from innerloop.tasks.function import FunctionTask
 from innerloop.tasks.shifts import SHIFTS, papers_shifts
@@ -96,9 +95,7 @@ def evaluate(
     console = Console()
     require_folder(output)
     if json is not None:
-        require_folder(json.parent)
-        if json.is_dir():
-            raise ConfigurationError(f"--json is {json}, a folder: give a file.")
+        require_file_place(json)
     subjects = read_subjects(words, task)
     tables: list[pd.DataFrame] = []
     for name, subject in _shifted(subjects.task, shift or []).items():
@@ -111,7 +108,7 @@ def evaluate(
             )  # fmt: skip
         title = describe(subjects.name, subjects.task) + (f", shifted: {name}" if name else "")
         figure = draw_error_curve(table, title=title, scale="log" if log else "linear")
-        stem = "-".join(part for part in (_slug(subjects.name), _slug(name), by.value) if part)
+        stem = "-".join(part for part in (slug(subjects.name), slug(name), by.value) if part)
         image, csv = save_figure_and_table(figure, table, output / stem)
         console.print(error_table(table, title=title, by=by.value))
         console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
@@ -119,11 +116,6 @@ def evaluate(
     if json is not None:
         numbers = pd.concat(tables)
         write_atomically(json, lambda file: numbers.to_json(file, orient="records", indent=1))
-
-
-def _slug(text: str) -> str:
-    """A name of a file from what a user typed: no folders, no punctuation that means something."""
-    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
 def _shifted(base: Task, texts: list[str]) -> dict[str, Task]:

@@ -45,7 +45,8 @@ def recipes(
             f"{row['steps']:,}", str(row["time"]), str(row["paper"]),
         )  # fmt: skip
     console.print(table)
-    console.print("All about one: innerloop recipes looped-linear. Train it: innerloop train ..")
+    console.print("Times are those of one core. All about one: innerloop recipes looped-linear.")
+    console.print("Train it: innerloop train looped-linear")
     if json is not None:
         write_atomically(json, lambda file: file.write_text(json_module.dumps(rows, indent=1)))
 
@@ -63,7 +64,7 @@ def _row(name: str, scale: str) -> dict[str, str | int]:
 
 
 def _time(name: str, scale: str) -> str:
-    """What was measured on two cores; the papers' size has not been run to its end."""
+    """What was measured on one core; the papers' size has not been run to its end."""
     if scale == "smoke":
         return "seconds"
     if scale == "paper":

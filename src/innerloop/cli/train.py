@@ -14,8 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from innerloop.core.errors import ConfigurationError
-from innerloop.core.files import require_folder, write_atomically
+from innerloop.core.files import require_file_place, require_folder, write_atomically
 from innerloop.training.config import RunConfig
 from innerloop.training.interrupt import Interruption, interruptible
 from innerloop.training.overrides import with_overrides
@@ -27,14 +26,6 @@ from innerloop.training.train import Listener, Report
 
 LINES = 20
 """About how many lines a run prints where there is no terminal."""
-
-
-class Scale(StrEnum):
-    """How large a recipe is."""
-
-    SMOKE = "smoke"
-    LAPTOP = "laptop"
-    PAPER = "paper"
 
 
 class Track(StrEnum):
@@ -53,7 +44,9 @@ def train(
             help="Settings of the recipe to change, as `task.dims=5 steps=2000 optimizer=paper`.",
         ),
     ] = None,
-    scale: Annotated[Scale, typer.Option(help="How large.")] = Scale.LAPTOP,
+    scale: Annotated[
+        str, typer.Option(help="smoke (seconds), laptop (minutes), paper (a GPU).")
+    ] = "laptop",
     store: Annotated[
         Path | None,
         typer.Option(help="Folder of the runs. Default: $INNERLOOP_RUNS, else runs."),
@@ -72,15 +65,16 @@ def train(
 
     innerloop train looped-linear
 
-    innerloop train looped-linear task.dims=10 points=21 steps=3000 seed=1
+    innerloop train looped-linear steps=2000 seed=1
+
+    innerloop train looped-linear task.dims=10 points=21 steps=3000 curriculum.dims.start=2
+    curriculum.dims.every=0.05
 
     innerloop train standard-linear --scale smoke --json metrics.json
     """
     if json is not None:
-        require_folder(json.parent)
-        if json.is_dir():
-            raise ConfigurationError(f"--json is {json}, a folder: give a file.")
-    config = with_overrides(find_recipe(recipe, scale.value), overrides or [])
+        require_file_place(json)
+    config = with_overrides(find_recipe(recipe, scale), overrides or [])
     runs = Store(store)
     require_folder(runs.root)
     with interruptible() as interruption, ExitStack() as stack:
@@ -102,7 +96,10 @@ def train(
 
 
 def stopped(run: Run, interruption: Interruption) -> typer.Exit:
-    """Say that an interrupted run is saved; the exit that follows."""
+    """Say up to where an interrupted run is saved; the exit that follows.
+
+    That may be before the last step: weights that seem ruined are not saved.
+    """
     Console(stderr=True, soft_wrap=True).print(
         f"stopped; the run is saved as of step {run.step} of {run.config.steps}: "
         "give the same command again to go on."

@@ -1,8 +1,10 @@
 """Files appear whole or not at all."""
 
 import os
+import re
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from innerloop.core.errors import InnerloopError
@@ -23,11 +25,12 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
         temporary = Path(name)
         try:
             write(temporary)
-            _to_disk(temporary)
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())  # or a power cut leaves the new name without its content
             # mkstemp makes private files; a result is as public as any other file of the user's.
             temporary.chmod(0o666 & ~_umask())
             temporary.replace(path)
-            _to_disk(path.parent)
+            _folder_to_disk(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
@@ -37,18 +40,15 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
     return path
 
 
-def _to_disk(path: Path) -> None:
-    """Let a file, or a folder's list of files, outlive a power cut, where the system can."""
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except OSError:
-        return  # some systems do not open folders
-    try:
-        os.fsync(handle)
-    except OSError:
-        return  # nor does every file system
-    finally:
-        os.close(handle)
+def _folder_to_disk(folder: Path) -> None:
+    """Let a folder's list of files outlive a power cut, where the system can do that."""
+    # Some systems do not open folders, and some file systems do not take them.
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def require_folder(path: Path) -> None:
@@ -58,6 +58,18 @@ def require_folder(path: Path) -> None:
         raise InnerloopError(f"cannot write into {path}: {place} is a file, not a folder.")
     if not os.access(place, os.W_OK):
         raise InnerloopError(f"cannot write into {path}: {place} is not yours to write to.")
+
+
+def require_file_place(path: Path) -> None:
+    """Refuse, before the work begins, a place where no file can be written."""
+    require_folder(path.parent)
+    if path.is_dir():
+        raise InnerloopError(f"cannot write {path}, which is a folder: give a file.")
+
+
+def slug(text: str) -> str:
+    """A name of a file from what a user typed: no folders, no punctuation that means something."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
 def _umask() -> int:

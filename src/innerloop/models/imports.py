@@ -27,7 +27,7 @@ _BEFORE: dict[Source, str] = {"garg": "_backbone.", "yang": "_backbone.transform
 """What the names of the backbone's tensors begin with."""
 _UNUSED = re.compile(r"(\.wte\.weight|lm_head\.weight|\.attn\.(bias|masked_bias))$")
 """Word embeddings that nothing reads, and masks."""
-_LAYER = re.compile(r"h\.(\d+)\.")
+_LAYER = re.compile(r"h\.(\d{1,9})\.")
 _BLOCK_PARTS = {
     "ln_1": "attention_norm",
     "attn.c_attn": "attention.inward",

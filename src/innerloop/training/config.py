@@ -177,8 +177,8 @@ def _misfit(config: RunConfig) -> str | None:
         )
     if getattr(config.model, "head", "regression") == "classes":
         return (
-            f"model.head is 'classes', but the outputs of {config.task_name} are not one a class: "
-            "take 'regression', or 'binary' for labels -1 and 1"
+            "model.head is 'classes', which needs outputs that are one-hot classes, and no task "
+            "has them yet: take 'regression', or 'binary' with the task classification"
         )
     if getattr(getattr(config.model, "backbone", None), "mask", "causal") == "full":
         return (
@@ -197,22 +197,29 @@ def _cannot_loop(config: RunConfig) -> str | None:
     if loops is None:
         return None
     if start is not None and start > loops:
-        return f"loops.start is {start}, expected at most the model's loops, {loops}"
+        return (
+            f"loops.start is {start}, expected at most the model's loops, {loops}: lower it, or "
+            "set loops.start=null"
+        )
     inject = getattr(getattr(config.model, "backbone", None), "inject", "add")
     if inject == "none" and config.window is not None and config.window < loops:
         return (
             f"window is {config.window} of {loops} loops, but without injection no gradient "
-            "reaches the input through the loops before: leave window out"
+            "reaches the input through the loops before: set window=null"
         )
     return None
 
 
 def _cannot_grow(config: RunConfig) -> str | None:
     """Why the curriculum makes no sense."""
-    dims, points = config.curriculum.dims, config.curriculum.points
-    if config.pool is not None and (dims is not None or points is not None):
-        return "pool and curriculum are both given, but a pool holds prompts of one size: drop one"
-    if dims is not None and not isinstance(config.task, FunctionTask):
+    growths = {"dims": config.curriculum.dims, "points": config.curriculum.points}
+    grown = [f"curriculum.{name}" for name, growth in growths.items() if growth is not None]
+    if config.pool is not None and grown:
+        return (
+            f"pool is given with {' and '.join(grown)}, but a pool holds prompts of one size: set "
+            f"pool=null, or {' and '.join(f'{key}=null' for key in grown)}"
+        )
+    if growths["dims"] is not None and not isinstance(config.task, FunctionTask):
         return (
             f"curriculum.dims is given, but {config.task_name} labels no inputs with a function, "
             "so that none of its dimensions can be left out: set curriculum.dims=null"

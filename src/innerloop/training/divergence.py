@@ -19,6 +19,15 @@ class DivergenceError(InnerloopError):
     """Training that has failed; the last good weights are kept."""
 
 
+def require_finite(name: str, value: float, step: int) -> None:
+    """Raise a DivergenceError where what was computed at a step is no number."""
+    if not math.isfinite(value):
+        raise DivergenceError(
+            f"the {name} is {value} at step {step}: the run has diverged, lower the learning rate "
+            "or clip the gradient."
+        )
+
+
 class Divergence:
     """Watches the losses of a run.
 
@@ -52,12 +61,8 @@ class Divergence:
 
     def watch(self, step: int, loss: float, gradient: float) -> None:
         """Look at the loss and the gradient's norm of a step; raise if the run has failed."""
-        for name, value in (("loss", loss), ("gradient", gradient)):
-            if not math.isfinite(value):
-                raise DivergenceError(
-                    f"the {name} is {value} at step {step}: the run has diverged, lower the "
-                    "learning rate or clip the gradient."
-                )
+        require_finite("loss", loss, step)
+        require_finite("gradient", gradient, step)
         if self.weight == 0:
             self.first = loss
         self.mean = MEMORY * self.mean + (1 - MEMORY) * loss
@@ -65,6 +70,10 @@ class Divergence:
         self.above = self.above + 1 if self.smoothed > self.limit else 0
         if self.above >= LONG:
             raise self._failed(f"for {LONG} steps")
+
+    def accepts(self, loss: float) -> bool:
+        """Whether weights with this loss are worth keeping; before the first step any number is."""
+        return math.isfinite(loss) and (self.weight == 0 or loss <= self.limit)
 
     def conclude(self) -> None:
         """Raise if the run, which is at its end, has failed."""

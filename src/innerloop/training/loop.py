@@ -20,6 +20,8 @@ from innerloop.training.optimizer import Optimizers
 from innerloop.training.window import window_loss, window_outputs
 
 _EVALUATED_AT_ONCE = 128
+_CHECKED = 64
+"""Fewest prompts that weights are checked on: a few prompts may be hard by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +88,17 @@ class Trainer:
     def sound(self) -> bool:
         """Whether the weights as they are now give a loss that is not that of a failed run.
 
-        The loss of the last step was computed before it moved them. Asked of the next step's
-        prompts, which changes nothing.
+        The loss of the last step was computed before it moved them. Asked of prompts as the next
+        step has them, since held-out ones may be larger; it changes nothing.
         """
-        prompt = self.prompts.at(self.step).to(device=self.device)
-        part, _ = _parts(prompt, self.config.batch)[0]
-        loss = float(self._loss(part, sizes_at(self.config, self.step)))
-        begun = self.step > 0
-        return math.isfinite(loss) and (not begun or loss <= self.divergence.limit)
+        sizes = sizes_at(self.config, self.step)
+        ranks = math.ceil(_CHECKED / (self.config.batch * self.config.accumulate))
+        loss = torch.zeros((), device=self.device)  # ()
+        for rank in range(ranks):
+            prompt = self.prompts.at(self.step, rank).to(device=self.device)
+            for part, share in _parts(prompt, self.config.batch):
+                loss += share / ranks * self._loss(part, sizes)  # ()
+        return self.divergence.accepts(float(loss))
 
     @torch.no_grad()
     def error(self) -> float:

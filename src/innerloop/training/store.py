@@ -1,11 +1,11 @@
 """Runs, found by the hash of their configuration."""
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 from innerloop.core.errors import InnerloopError
+from innerloop.core.files import slug
 from innerloop.models.checkpoint import CONFIG
 from innerloop.training.config import RunConfig
 from innerloop.training.lock import locked
@@ -74,8 +74,7 @@ class Store:
         found = sorted(self.root.glob(f"*-{key}"))
         if found:
             return found[0]
-        slug = re.sub(r"[^a-z0-9.]+", "-", (name or config.task_name).lower()).strip("-.")
-        return self.root / f"{slug}-{key}"
+        return self.root / f"{slug(name or config.task_name)}-{key}"
 
 
 def _never() -> bool:

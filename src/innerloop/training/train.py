@@ -1,7 +1,6 @@
 """Training a run in its folder: from its last checkpoint, or from the start, to its end."""
 
 import json
-import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ import torch
 from innerloop.core.errors import ConfigurationError
 from innerloop.training.config import RunConfig
 from innerloop.training.data import sizes_at
-from innerloop.training.divergence import DivergenceError
+from innerloop.training.divergence import DivergenceError, require_finite
 from innerloop.training.loop import Taken, Trainer
 from innerloop.training.run import METRICS, STATE, TIMINGS, Run, RunError
 
@@ -103,12 +102,11 @@ class _Session:
             if self.trainer.step % every == 0 and self.trainer.step < steps:
                 self._save(finished=False)
         self.trainer.divergence.conclude()
-        if not self.trainer.sound():
+        if not self._save(finished=True):
             raise DivergenceError(
-                f"the last step, {self.trainer.step}, has ruined the weights: the run has "
+                f"step {self.trainer.step}, the last, has ruined the weights: the run has "
                 "diverged, lower the learning rate or clip the gradient."
             )
-        self._save(finished=True)
 
     def _step(self) -> bool:
         """One step and what is written about it; whether the target is reached."""
@@ -119,11 +117,7 @@ class _Session:
             row |= self._told(taken)
         if step % self.config.evaluate_every == 0 or last:
             self.error = row["error"] = self.trainer.error()
-            if not math.isfinite(self.error):
-                raise DivergenceError(
-                    f"the held-out error is {self.error} at step {step}: the run has diverged, "
-                    "lower the learning rate or clip the gradient."
-                )
+            require_finite("held-out error", self.error, step)
         if len(row) > 1:
             self.write(row)
             self._tell(taken)
@@ -170,10 +164,10 @@ class _Session:
             )
         )
 
-    def _save(self, *, finished: bool) -> None:
-        """Write a checkpoint, unless the weights are those of a run that seems to diverge."""
+    def _save(self, *, finished: bool) -> bool:
+        """Write a checkpoint, and say so, unless the run seems to diverge."""
         if self.trainer.divergence.suspicious or not self.trainer.sound():
-            return
+            return False
         os.fsync(self.metrics.fileno())
         state = {
             **self.trainer.state(),
@@ -184,6 +178,7 @@ class _Session:
             "torch": str(torch.__version__),
         }
         self.run.write_checkpoint(self.trainer.model, state)
+        return True
 
 
 class _Clock:

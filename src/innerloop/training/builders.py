@@ -1,0 +1,187 @@
+"""What the recipes train: each model of the papers on a family, at a scale.
+
+At smoke and laptop size by the `fast` optimiser; at the papers' size by theirs, for a GPU.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from innerloop.models.backbone import Loop, Stack
+from innerloop.tasks.classification import LinearClassification
+from innerloop.training.config import RunConfig
+from innerloop.training.curriculum import Curriculum, Growth, LoopSchedule
+from innerloop.training.families import (
+    Family,
+    Scale,
+)
+from innerloop.training.optimizer import Optimizer
+
+STEADY = Optimizer.fast().model_copy(
+    update={"matrix_rate": 0.02, "learning_rate": 3e-3, "warmup": 100}
+)
+"""For all but a single loop: at its rates the stack and the AlgoFormer stall."""
+ADAM = Optimizer(learning_rate=3e-3, warmup=100, schedule="cosine", clip=1.0)
+"""For models that are no transformers: Muon is made for the blocks of one."""
+
+
+Builder = Callable[[Scale], RunConfig]
+
+
+def _blocks(scale: Scale, heads: int | None = None) -> dict[str, Any]:
+    """The shape of a block: width, heads and the activation of the papers' code."""
+    width, usual = {"smoke": (16, 2), "laptop": (64, 4), "paper": (256, 8)}[scale]
+    activation = "gelu-tanh" if scale == "paper" else "gelu"
+    return {"width": width, "heads": heads or usual, "activation": activation}
+
+
+def looped(family: Family, *, pre: int = 0, post: int = 0) -> Builder:
+    """Yang et al.'s looped transformer, or with pre- and post-transformer Gao et al.'s."""
+
+    def build(scale: Scale) -> RunConfig:
+        loop = Loop(**_blocks(scale), loops=family.at(scale).loops, pre=pre, post=post)
+        return _transformer(family, scale, loop, window=family.at(scale).window)
+
+    return build
+
+
+def tied(family: Family) -> Builder:
+    """Shared weights without injection; every loop has a gradient, or the input would get none.
+
+    All from the start, twelve loops do not learn at all: they grow.
+    """
+
+    def build(scale: Scale) -> RunConfig:
+        loops = {"smoke": 4, "laptop": 12, "paper": 20}[scale]
+        loop = Loop(**_blocks(scale), loops=loops, inject="none")
+        return _transformer(family, scale, loop)
+
+    return build
+
+
+def standard(family: Family, *, heads: int | None = None) -> Builder:
+    """A stack of GPT-2 blocks."""
+
+    def build(scale: Scale) -> RunConfig:
+        layers = {"smoke": 2, "laptop": 8, "paper": 12}[scale]
+        stack = Stack(**_blocks(scale, heads), layers=layers)
+        return _transformer(family, scale, stack)
+
+    return build
+
+
+def akyurek(family: Family) -> Builder:
+    """16 layers of width 512 with 4 heads, y in a place of its own, cosine with a long warm-up."""
+
+    def build(scale: Scale) -> RunConfig:
+        if scale != "paper":
+            return standard(family)(scale)
+        stack = Stack(width=512, heads=4, layers=16)
+        model = {"kind": "transformer", "backbone": stack, "output_place": "own"}
+        optimizer = Optimizer(learning_rate=1e-4, warmup=0.2, schedule="cosine")
+        return _config(family, scale, model, optimizer=optimizer)
+
+    return build
+
+
+def lstm(family: Family) -> Builder:
+    """Fu et al.'s LSTM: ten layers of width 256."""
+
+    def build(scale: Scale) -> RunConfig:
+        width, layers = {"smoke": (16, 2), "laptop": (64, 4), "paper": (256, 10)}[scale]
+        return _config(
+            family, scale, {"kind": "lstm", "width": width, "layers": layers},
+            optimizer=Optimizer.paper() if scale == "paper" else ADAM,
+        )  # fmt: skip
+
+    return build
+
+
+def linear_looped(family: Family) -> Builder:
+    """Chen et al.'s linear looped transformer, trained as no paper does."""
+
+    def build(scale: Scale) -> RunConfig:
+        model = {"kind": "linear-looped", "loops": family.at(scale).loops}
+        return _config(family, scale, model, optimizer=ADAM)
+
+    return build
+
+
+def _transformer(
+    family: Family, scale: Scale, backbone: Stack | Loop, *, window: int | None = None
+) -> RunConfig:
+    """The papers' optimiser at their size, ours at the others."""
+    paper = scale == "paper"
+    task = family.at(scale).task
+    model = {
+        "kind": "transformer",
+        "backbone": backbone,
+        # The papers put y where x stands. In a place of its own it is told from x at once, and
+        # training needs a third fewer steps.
+        "output_place": "first" if paper or family.stream else "own",
+        "head": "binary" if isinstance(task, LinearClassification) else "regression",
+    }
+    loops = None
+    if isinstance(backbone, Loop):
+        # Few loops at first; the papers start with as many as there are losses.
+        loops = LoopSchedule(start=window if paper else 4, share=0.1 if paper else 0.6)
+    single = isinstance(backbone, Loop) and backbone.inject != "none" and not backbone.pre
+    fast = Optimizer.fast() if single else STEADY
+    # A step of a stack is cheaper than one of a loop, and it needs more of them.
+    steps = 4 * family.laptop.steps // 3 if scale == "laptop" and loops is None else None
+    return _config(
+        family, scale, model, optimizer=Optimizer.paper() if paper else fast, window=window,
+        loops=loops, steps=steps,
+    )  # fmt: skip
+
+
+def _config(
+    family: Family,
+    scale: Scale,
+    model: dict[str, object],
+    *,
+    optimizer: Optimizer,
+    window: int | None = None,
+    loops: LoopSchedule | None = None,
+    steps: int | None = None,
+) -> RunConfig:
+    """What does not depend on the model."""
+    return RunConfig.model_validate(
+        {
+            "task": family.at(scale).task,
+            "points": family.at(scale).points,
+            "model": model,
+            "steps": steps or family.at(scale).steps,
+            "optimizer": optimizer,
+            "spread": "small" if scale == "paper" else "fan-in",
+            "window": window,
+            "loops": loops or LoopSchedule(),
+            "curriculum": _curriculum(family, scale, looped=loops is not None),
+            **_rhythm(scale),
+        }
+    )
+
+
+def _curriculum(family: Family, scale: Scale, *, looped: bool) -> Curriculum:
+    """Few dimensions and points first, as in Garg et al. (2022); streams are always whole."""
+    dims, points = family.at(scale).task.dims, family.at(scale).points
+    if family.stream:
+        return Curriculum()
+    if scale == "paper" and dims > 5:
+        start, by = (11, 2) if points <= 41 else (26, 5)
+        # Garg et al. say 2000, Yang et al. 5000.
+        every = 5000 if looped else 2000
+        return Curriculum(
+            dims=Growth(start=5, by=1, every=every), points=Growth(start=start, by=by, every=every)
+        )
+    if scale == "laptop" and dims > 5:
+        return Curriculum(dims=Growth(start=2, by=1, every=0.05))
+    return Curriculum()
+
+
+def _rhythm(scale: Scale) -> dict[str, int]:
+    """How often a run reports, evaluates and saves."""
+    return {
+        "smoke": {"log_every": 5, "evaluate_every": 10, "save_every": 10},
+        "laptop": {"log_every": 10, "evaluate_every": 50, "save_every": 250},
+        "paper": {"log_every": 100, "evaluate_every": 1000, "save_every": 1000},
+    }[scale]
