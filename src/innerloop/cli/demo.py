@@ -26,6 +26,8 @@ from innerloop.training.run import Run
 from innerloop.training.store import Store
 
 RECIPE = "looped-linear"
+STEPS = 1000
+"""Fewer than the recipe's: enough to see it learn, in two minutes."""
 BEYOND = 5
 """The loops are run to so many times the number that was trained."""
 
@@ -47,7 +49,8 @@ def demo(
     require_folder(output)
     if json is not None:
         require_file_place(json)
-    config = find_recipe(RECIPE, scale)
+    recipe = find_recipe(RECIPE, scale)
+    config = recipe.model_copy(update={"steps": min(recipe.steps, STEPS)})
     console.print(
         f"A looped transformer learns linear functions of {config.task.dims} dimensions from "
         f"{config.points - 1} examples in its prompt."
