@@ -328,7 +328,9 @@ def test_a_shift_shows_its_task_whole() -> None:
 
 
 def test_the_table_holds_every_shift_under_its_name() -> None:
-    assert set(SHIFTS.values()) == set(Shift.__subclasses__())
+    # Truncated, in a file of its own, is the curriculum's: nobody evaluates on it by name.
+    here = {kind for kind in Shift.__subclasses__() if kind.__module__ == Shift.__module__}
+    assert set(SHIFTS.values()) == here
     for name, kind in SHIFTS.items():
         assert "".join(part.capitalize() for part in name.split("-")) == kind.__name__
         assert kind.__doc__ is not None
