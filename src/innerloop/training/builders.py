@@ -155,6 +155,7 @@ def _config(
             "spread": "small" if scale == "paper" else "fan-in",
             "window": window,
             "loops": loops or LoopSchedule(),
+            **_batches(family.at(scale).points),
             "curriculum": _curriculum(family, scale, looped=loops is not None),
             **_rhythm(scale),
         }
@@ -176,6 +177,11 @@ def _curriculum(family: Family, scale: Scale, *, looped: bool) -> Curriculum:
     if scale == "laptop" and dims > 5:
         return Curriculum(dims=Growth(start=2, by=1, every=0.05))
     return Curriculum()
+
+
+def _batches(points: int) -> dict[str, int]:
+    """The papers' 64 prompts a step; long ones in four parts, whose states would fill a memory."""
+    return {"batch": 16, "accumulate": 4} if points > 200 else {"batch": 64, "accumulate": 1}
 
 
 def _rhythm(scale: Scale) -> dict[str, int]:
