@@ -66,8 +66,12 @@ def stop_after(steps: int) -> Callable[[], bool]:
     return stop
 
 
+# The papers' chains have 287 tokens from the first step on: minutes a step on two cores.
+ON_A_GPU = {"algoformer-chain", "looped-chain", "standard-chain"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", [name for name in RECIPES if name not in ON_A_GPU])
 def test_the_papers_size_takes_three_steps_and_stops(name: str, tmp_path: Path) -> None:
     run = Store(tmp_path).train(find_recipe(name, "paper"), name=name, stop=stop_after(3))
     assert not run.finished
