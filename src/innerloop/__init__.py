@@ -1,6 +1,6 @@
 """innerloop: a laboratory for the learning algorithms inside transformers."""
 
-from innerloop import analysis, core, learners, models, report, tasks, training
+from innerloop import analysis, circuits, core, learners, models, report, studies, tasks, training
 from innerloop.core import (
     Learner,
     Prompt,
@@ -18,6 +18,7 @@ __all__ = [
     "Task",
     "analysis",
     "check_learner",
+    "circuits",
     "core",
     "iterate",
     "learners",
@@ -25,6 +26,7 @@ __all__ = [
     "predict",
     "report",
     "run_to_fixed_point",
+    "studies",
     "tasks",
     "training",
     "trajectory",

@@ -8,28 +8,70 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from innerloop.core.errors import PromptError
-from innerloop.models.block import Block, BlockShape, make_norm
+from innerloop.models.block import Block, BlockShape, BlockSize, make_norm
 from innerloop.models.hidden import Hidden, Visible
 
 
-class Stack(BlockShape):
-    """Blocks one after the other, each with weights of its own; a step is a block."""
+class _Blocks(BlockShape):
+    """What a stack and a loop have in common: blocks before, in and after the iteration."""
+
+    layers: int = Field(ge=1, description="blocks of the iteration")
+    pre: int = Field(default=0, ge=0, description="blocks of the pre-transformer")
+    post: int = Field(default=0, ge=0, description="blocks of the post-transformer")
+    sizes: tuple[BlockSize, ...] | None = Field(
+        default=None,
+        description="of each block: those of pre, of the iteration, of post; None: all alike",
+    )
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> "_Blocks":
+        total = self.pre + self.layers + self.post
+        if self.sizes is not None and len(self.sizes) != total:
+            raise ValueError(
+                f"sizes of {len(self.sizes)} blocks for {total} (pre {self.pre}, layers "
+                f"{self.layers}, post {self.post}): give one a block, or none"
+            )
+        return self
+
+    def block(self, index: int) -> BlockShape:
+        """The shape of one block, counted from the first of the pre-transformer."""
+        if self.sizes is None:
+            return self
+        return self.model_copy(update=dict(self.sizes[index]))
+
+
+class Stack(_Blocks):
+    """Blocks one after the other, each with weights of its own; a step is a block, or several.
+
+    Blocks before the first step and after the last are for circuits: an algorithm may need them to
+    prepare what its steps work on, and to read its answer.
+    """
 
     kind: Literal["stack"] = "stack"
     layers: int = Field(default=12, ge=1, description="blocks, one after the other")
+    layers_per_step: int = Field(default=1, ge=1, description="blocks of one step")
     final_norm: bool = Field(default=True, description="a norm before the readout")
+
+    @model_validator(mode="after")
+    def _check_steps(self) -> "Stack":
+        if self.layers % self.layers_per_step:
+            raise ValueError(
+                f"{self.layers} layers are no whole number of steps of {self.layers_per_step}: "
+                "choose a multiple"
+            )
+        return self
 
     @property
     def steps(self) -> int:
-        """One a block."""
-        return self.layers
+        """One a block, or a group of blocks."""
+        return self.layers // self.layers_per_step
 
 
-class Loop(BlockShape):
+class Loop(_Blocks):
     """The same blocks again and again: Y <- M(Y + P), from Y = 0.
 
     P is the input with its positions, or what the pre-transformer makes of it. Without injection
@@ -41,8 +83,6 @@ class Loop(BlockShape):
     kind: Literal["loop"] = "loop"
     layers: int = Field(default=1, ge=1, description="blocks of the loop")
     loops: int = Field(default=20, ge=1, description="loops that it is trained with")
-    pre: int = Field(default=0, ge=0, description="blocks of the pre-transformer")
-    post: int = Field(default=0, ge=0, description="blocks of the post-transformer")
     inject: Literal["none", "add", "multiply"] = Field(
         default="add", description="how the input comes in again at every loop"
     )
@@ -78,15 +118,15 @@ class Backbone(nn.Module):
         super().__init__()
         self.shape = shape
         self.positions = nn.Parameter(torch.zeros(positions, shape.width)) if positions else None
-        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
-        loop = shape if isinstance(shape, Loop) else None
-        self.pre = nn.ModuleList(Block(shape) for _ in range(loop.pre if loop else 0))
-        self.post = nn.ModuleList(Block(shape) for _ in range(loop.post if loop else 0))
-        inside = loop is not None and loop.norm_inside and shape.final_norm
+        first, last = shape.pre, shape.pre + shape.layers
+        self.blocks = _blocks(shape, range(first, last))
+        self.pre = _blocks(shape, range(first))
+        self.post = _blocks(shape, range(last, last + shape.post))
+        inside = isinstance(shape, Loop) and shape.norm_inside and shape.final_norm
         self.loop_norm = make_norm(shape, inside)
         # A norm inside the loop is the last one, unless other blocks come after it.
-        last = shape.final_norm and (not inside or len(self.post) > 0)
-        self.final_norm = make_norm(shape, last)
+        outside = shape.final_norm and (not inside or len(self.post) > 0)
+        self.final_norm = make_norm(shape, outside)
 
     @property
     def steps(self) -> int:
@@ -96,7 +136,8 @@ class Backbone(nn.Module):
     def begin(self, embedded: Hidden, visible: Visible) -> BackboneState:
         """Before the first step."""
         if isinstance(self.shape, Stack):
-            return BackboneState(self._with_positions(embedded, visible))
+            placed = self._with_positions(embedded, visible)
+            return BackboneState(self._run(self.pre, placed, visible))
         injected = embedded
         if len(self.pre):
             injected = self._run(self.pre, self._with_positions(embedded, visible), visible)
@@ -110,11 +151,12 @@ class Backbone(nn.Module):
         return BackboneState(injected.map(torch.ones_like), injected)
 
     def step(self, state: BackboneState, k: int, visible: Visible) -> BackboneState:
-        """After block k of a stack (nothing is left to do beyond the last), or one more loop."""
+        """After the blocks of step k of a stack (beyond the last there are none), or a loop."""
         if isinstance(self.shape, Stack):
-            if k >= len(self.blocks):
-                return state
-            return BackboneState(self.blocks[k](state.now, visible))
+            each = self.shape.layers_per_step
+            return BackboneState(
+                self._run(self.blocks[k * each : (k + 1) * each], state.now, visible)
+            )
         hidden = self._run(self.blocks, self._combined(state, visible), visible)
         return replace(state, now=hidden.map(self.loop_norm))
 
@@ -162,6 +204,10 @@ class Backbone(nn.Module):
         for block in blocks:
             hidden = block(hidden, visible)
         return hidden
+
+
+def _blocks(shape: BackboneShape, which: range) -> nn.ModuleList:
+    return nn.ModuleList(Block(shape.block(index)) for index in which)
 
 
 def moving_part(state: BackboneState) -> Tensor:

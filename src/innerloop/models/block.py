@@ -18,6 +18,14 @@ Activation = Literal["gelu", "gelu-tanh", "relu"]
 Norm = Literal["pre", "mlp-only", "rms", "none"]
 
 
+class BlockSize(Config):
+    """What one block may have of its own: circuits need more of some blocks than of others."""
+
+    heads: int = Field(ge=1, description="attention heads")
+    head_size: int = Field(ge=1, description="numbers a head compares")
+    hidden: int = Field(ge=0, description="units of the MLP; 0: no MLP")
+
+
 class BlockShape(Config):
     """What every block of a backbone has in common.
 

@@ -32,6 +32,8 @@ def supports(model: AnyModel, prompt: Prompt) -> bool:
     return (
         (shape.attention, shape.mask, shape.norm) == ("softmax", "causal", "pre")
         and shape.hidden_units > 0
+        and shape.sizes is None
+        and (isinstance(shape, Loop) or shape.pre + shape.post == 0)
         and prompt.queries is None
         and model.dtype in (torch.float32, torch.float64)
         and model.readout.weight.device.type == prompt.xs.device.type == "cpu"

@@ -4,11 +4,11 @@ from functools import cached_property
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 from torch import Tensor, nn
 
 from innerloop.core.config import Config
-from innerloop.core.errors import NotSupportedError
+from innerloop.core.errors import NotSupportedError, PromptError
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Layout, Prompt
 from innerloop.models.backbone import (
@@ -37,6 +37,12 @@ class TransformerConfig(Config):
     start_token: bool = Field(default=False, description="a learned token before all others")
     head: Head = Field(default="regression", description="what the readout means")
     positions: bool = Field(default=True, description="learned positions")
+    largest_input: FiniteFloat | None = Field(
+        default=None, gt=0, description="the largest |x| that the weights are made for; None: any"
+    )
+    largest_output: FiniteFloat | None = Field(
+        default=None, gt=0, description="the largest |y| that the weights are made for; None: any"
+    )
     backbone: Annotated[Stack | Loop, Field(discriminator="kind")] = Field(
         description="a stack or a loop of blocks"
     )
@@ -110,6 +116,13 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
 
     def init(self, prompt: Prompt) -> BackboneState:
         """Embed, add positions, apply the pre-transformer."""
+        for what, values, largest in (
+            ("|x|", prompt.xs, self.config.largest_input),
+            ("|x| of a query", prompt.queries, self.config.largest_input),
+            # The last y is never read.
+            ("|y|", prompt.ys[:, :-1], self.config.largest_output),
+        ):
+            _require_within(what, values, largest)
         return self.backbone.begin(self.embedding(prompt), self.embedding.visible)
 
     def step(self, prompt: Prompt, state: BackboneState, k: int) -> BackboneState:
@@ -154,3 +167,15 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
     def _require_loop(self) -> None:
         if not self.looped:
             raise NotSupportedError(f"{self.name} has no moving part: each layer is another step.")
+
+
+def _require_within(what: str, values: Tensor | None, largest: float | None) -> None:
+    """Refuse a prompt beyond the bound that the free parameters of a circuit were chosen for."""
+    if largest is None or values is None or not values.numel():
+        return
+    found = float(values.detach().norm(dim=-1).max())
+    if not found <= largest:
+        raise PromptError(
+            f"the prompt has {what} = {found:.4g}, the model was made for at most {largest:.4g}: "
+            "scale the prompt, or make a model for larger numbers."
+        )

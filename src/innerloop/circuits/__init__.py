@@ -1,0 +1,16 @@
+"""Known algorithms compiled into the weights of transformers."""
+
+from innerloop.circuits.blueprint import Blueprint, ErrorBound
+from innerloop.circuits.circuit import Circuit, CircuitSettings
+from innerloop.circuits.table import CIRCUITS, NAMES, compile, read_settings
+
+__all__ = [
+    "CIRCUITS",
+    "NAMES",
+    "Blueprint",
+    "Circuit",
+    "CircuitSettings",
+    "ErrorBound",
+    "compile",
+    "read_settings",
+]

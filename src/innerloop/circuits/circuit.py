@@ -1,0 +1,49 @@
+"""Circuits as models: weights that were derived, not trained."""
+
+from abc import abstractmethod
+from functools import cached_property
+
+import torch
+from pydantic import Field
+
+from innerloop.circuits.blueprint import Blueprint
+from innerloop.circuits.compile import build
+from innerloop.core.config import Config
+from innerloop.models.transformer import InContextTransformer
+
+
+class Circuit(InContextTransformer):
+    """A transformer whose weights run a known algorithm, in float64.
+
+    It is a model like any other: it can be saved, loaded, probed and, where the blueprint's
+    attention is ReLU or linear, trained further. A step is a step of the algorithm.
+    """
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        """Compile a blueprint."""
+        config, weights = build(blueprint)
+        super().__init__(config)
+        self.blueprint = blueprint
+        self.steps = blueprint.steps
+        self.to(torch.float64).load_state_dict(weights)
+
+    @cached_property
+    def name(self) -> str:
+        """The circuit's name among `innerloop.circuits.NAMES`."""
+        return self.blueprint.name
+
+
+class CircuitSettings(Config):
+    """What a circuit is made from; every construction adds its own settings."""
+
+    dims: int = Field(default=5, ge=1, description="dimensions of an input")
+    steps: int = Field(default=8, ge=0, description="steps of the algorithm")
+    points: int = Field(default=11, ge=1, description="the most points of a prompt")
+
+    @abstractmethod
+    def blueprint(self) -> Blueprint:
+        """The construction in terms of slots."""
+
+    def build(self) -> Circuit:
+        """The construction as weights."""
+        return Circuit(self.blueprint())

@@ -1,0 +1,99 @@
+"""Newton's method with ReLU attention: Fu et al. (2023), theorem 1."""
+
+from typing import Annotated
+
+import torch
+from pydantic import Field, FiniteFloat
+
+from innerloop.circuits.blueprint import Blueprint, Tokens
+from innerloop.circuits.circuit import CircuitSettings
+from innerloop.circuits.parts import Head, Layer
+from innerloop.circuits.positions import Places
+from innerloop.circuits.products import relu_add, relu_products
+from innerloop.circuits.residual import Residual, constant
+
+
+class NewtonRelu(CircuitSettings):
+    """M <- 2M - M S M from M = start S, then x . M X'y: exact, k steps in k + 3 layers.
+
+    A y token takes over the x before it and is an example from there on; x tokens are asked about,
+    and no key of S. Every example carries m_j = M x_j; a step is m_i <- 2 m_i - sum_j (m_i . x_j)
+    m_j, with query m and key x. The other order doubles at every step what rounding leaves outside
+    the span of the inputs.
+    """
+
+    start: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+        default=None,
+        description="alpha: M starts at alpha S; None: safe for standard normal inputs",
+    )
+
+    def blueprint(self) -> Blueprint:
+        """Pair x and y; M_0 x; a step; the sum of y_j (m_j . x)."""
+        alpha = safe_start(self.dims, self.points) if self.start is None else self.start
+        residual = Residual()
+        x = residual.slot("x", self.dims)
+        y = residual.slot("y", 1)
+        places = Places.declare(residual, 2 * self.points - 1)
+        example = residual.slot("x of the example", self.dims)
+        moved = residual.slot("M x", self.dims)
+        change = residual.slot("change", self.dims)
+        answer = residual.slot("answer", 1)
+        pair = Head(
+            # 1 - (p - t)^2 is 1 at the place before one's own, and 0 or less elsewhere.
+            query=places.looking_back(1) + constant(0.0, 0.0, 1.0),
+            key=places.keys(),
+            values={example: x},
+            says="x_j onto the token of y_j",
+        )
+        begin = relu_products(
+            query=alpha * example,
+            key=example,
+            values={moved: example},
+            says="M_0 x_i = alpha sum_j (x_i . x_j) x_j",
+        )
+        step = relu_products(
+            query=moved,
+            key=example,
+            values={change: -moved},
+            says="- M S M x_i = - sum_j (M x_i . x_j) M x_j",
+        )
+        update = (
+            relu_add(moved + change, moved, says="M x <- 2 M x - M S M x"),
+            relu_add(-change, change, says="cleared"),
+        )
+        read = relu_products(
+            query=x, key=moved, values={answer: y}, says="x . M X'y = sum_j (x . M x_j) y_j"
+        )
+        return Blueprint(
+            name="newton-relu",
+            source="fu2023 theorem 1",
+            algorithm="M <- 2M - M S M",
+            dims=self.dims,
+            points=self.points,
+            residual=residual,
+            tokens=Tokens(
+                inputs={x: torch.eye(self.dims, dtype=torch.float64)},
+                outputs={y: torch.ones(1, 1, dtype=torch.float64)},
+                positions={places.slot: places.values},
+            ),
+            pre=(
+                Layer(heads=(pair,), title="pair x and y"),
+                Layer(heads=begin, title="M_0 x"),
+            ),
+            body=(Layer(heads=step, neurons=update, title="a Newton step"),),
+            post=(Layer(heads=read, title="the answer"),),
+            steps=self.steps,
+            answer=answer,
+            attention="relu",
+            mask="full",
+        )
+
+
+def safe_start(dims: int, points: int) -> float:
+    """An alpha that converges for standard normal inputs, whatever the number of examples.
+
+    Newton's method converges below 2 / ||S||^2. The largest singular value of so many inputs is
+    above sqrt(points) + sqrt(dims) + t with a probability below exp(-t^2 / 2); with t = 2 and a
+    factor of 1 in the place of 2 that leaves a margin to t = 3.5 at the smallest sizes.
+    """
+    return (points**0.5 + dims**0.5 + 2) ** -4
