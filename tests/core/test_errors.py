@@ -102,6 +102,15 @@ def test_missing_value_is_explained() -> None:
     )
 
 
+def test_missing_value_of_a_part_is_named_whole() -> None:
+    class Whole(Config):
+        part: Outer
+
+    with pytest.raises(ValidationError) as raised:
+        Whole.model_validate({"part": {}})
+    assert explain(raised.value, Whole) == "Whole needs a value for 'part.dims'."
+
+
 def test_value_out_of_range_is_explained() -> None:
     assert explained(lambda: Outer(dims=0)) == (
         "the key 'dims' of Outer is 0: input should be greater than or equal to 1."

@@ -17,6 +17,7 @@ from rich.table import Table
 from innerloop.core.files import require_file_place, require_folder, write_atomically
 from innerloop.training.config import RunConfig
 from innerloop.training.interrupt import Interruption, interruptible
+from innerloop.training.loop import available
 from innerloop.training.overrides import with_overrides
 from innerloop.training.recipes import find_recipe
 from innerloop.training.run import Run
@@ -80,6 +81,7 @@ def train(
     with interruptible() as interruption, ExitStack() as stack:
         listeners = [stack.enter_context(shown_progress(recipe))]
         if track is not None:
+            available(config.device)  # before a folder is made for what cannot run
             folder = runs.place(config, recipe) / "tracking"
             listeners.append(stack.enter_context(tracking(track.value, folder, config)))
         run = runs.train(

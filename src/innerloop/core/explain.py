@@ -29,7 +29,8 @@ def explain(error: ValidationError, kind: type[Any]) -> str:
     if first["type"] in _UNKNOWN:
         return unknown(f"key of {owner}", last, fields_of(kind))
     if first["type"] in _MISSING:
-        return f"{owner} needs a value for {last!r}."
+        whole = ".".join(_keys(kind, first["loc"])) or last
+        return f"{owner} needs a value for {whole!r}."
     place = _keys(kind, first["loc"])
     if not place:
         reason = _reason(first["msg"])
