@@ -201,3 +201,26 @@ def test_the_key_is_the_same_in_another_process() -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert found.stdout.strip() == tiny().key()
+
+
+def test_a_setting_at_its_default_is_not_part_of_the_key() -> None:
+    """So that a version which adds settings finds the runs of one that did not have them."""
+
+    class Later(RunConfig):
+        added: int = 3
+
+    config = tiny()
+    values = {name: getattr(config, name) for name in RunConfig.model_fields}
+    assert Later(**values).key() == config.key()
+    assert Later(**values, added=4).key() != config.key()
+
+
+def test_kinds_with_equal_settings_have_different_keys() -> None:
+    """A kind is a default of its class, and still told."""
+    keys = {
+        tiny(
+            window=None, model={"backbone": {"kind": kind, "width": 8, "heads": 2, "layers": 3}}
+        ).key()
+        for kind in ("loop", "stack")
+    }
+    assert len(keys) == 2

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import torch
-from pydantic import Field, FiniteFloat, field_validator, model_validator
+from pydantic import BaseModel, Field, FiniteFloat, field_validator, model_validator
 
 from innerloop.core.config import Config
 from innerloop.core.errors import unknown
@@ -130,10 +130,31 @@ class RunConfig(Config):
         return task_name(self.task)
 
     def key(self) -> str:
-        """16 hexadecimal digits that are the same for the same run, in any process."""
-        dump = self.model_dump(mode="json", exclude=_CHANGES_NOTHING)
-        text = json.dumps(dump, sort_keys=True, separators=(",", ":"))
+        """16 hexadecimal digits that are the same for the same run, in any process.
+
+        Settings at their defaults are left out: a setting that a later version adds, with a default
+        that changes nothing, leaves the keys of earlier runs as they are. (A default that changes
+        is noticed: the folder's configuration, which holds all values, no longer has its key.)
+        """
+        told = {name: value for name, value in _told(self).items() if name not in _CHANGES_NOTHING}
+        text = json.dumps(told, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _told(value: Any) -> Any:
+    """A configuration in plain values without its defaults; its kind always stays."""
+    if isinstance(value, BaseModel):
+        fields = {
+            name: getattr(value, name)
+            for name, field in type(value).model_fields.items()
+            if name == "kind"
+            or getattr(value, name) != field.get_default(call_default_factory=True)
+        }
+        named = {"name": task_name(value)} if isinstance(value, Task) else {}
+        return {**named, **{name: _told(part) for name, part in fields.items()}}
+    if isinstance(value, list | tuple):
+        return [_told(part) for part in value]
+    return value
 
 
 def sizes_of(task: Task, points: int | str) -> dict[str, Any]:
