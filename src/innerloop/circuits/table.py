@@ -5,13 +5,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from innerloop.circuits.autoregression import Autoregression
+from innerloop.circuits.chain import Chain
 from innerloop.circuits.circuit import Circuit, CircuitSettings
 from innerloop.circuits.newton_relu import NewtonRelu
+from innerloop.circuits.representation import Representation
 from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.explain import explain
 
 CIRCUITS: dict[str, type[CircuitSettings]] = {
     "newton-relu": NewtonRelu,
+    "representation": Representation,
+    "autoregression": Autoregression,
+    "chain": Chain,
 }
 """Every circuit's settings, by its name."""
 

@@ -1,0 +1,186 @@
+"""Gradient descent by softmax attention, tokens carrying residuals: Gao et al. (2025), lemma A.2.
+
+Tokens hold features f_i and r_i: A f_i - y_i at an example, A f_i at a token that is asked about. A
+step A <- A - eta sum_j (A f_j - y_j) f_j' is the same for all of them,
+
+    r_i <- r_i - eta sum_j (f_i . f_j) r_j,   j over the examples,
+
+so A itself is nowhere, any number of outputs takes two heads, and no MLP is needed.
+
+The error. Scores do not change from step to step, nor do their errors: the circuit runs
+r <- r - eta (K + E) r with one E. With eta |K| <= 1 residuals never grow, |r| <= sqrt(n) Y. So
+after k steps the error of one step at the token that is asked counts at most k times. What a step
+leaves at the examples comes to that token m steps later through eta sum_{t < m} f' X (I - eta K)^t:
+in a direction with eta times its eigenvalue = x that is |f| sqrt(eta) (1 - (1 - x)^m) / sqrt(x).
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from pydantic import Field, FiniteFloat
+
+from innerloop.circuits.blueprint import ErrorBound
+from innerloop.circuits.circuit import CircuitSettings
+from innerloop.circuits.parts import Layer
+from innerloop.circuits.residual import Affine, Slot
+from innerloop.circuits.softmax_products import (
+    EPS,
+    LEVEL,
+    Form,
+    relative_truncation,
+    softmax_products,
+    typical_rounding,
+)
+from innerloop.core.errors import ConfigurationError
+
+DEVIATIONS = 6.0
+"""Standard deviations of rounding that a bound allows: beyond lie 2 in 10^9 normal numbers."""
+_GRID = 200
+
+Positive = Annotated[FiniteFloat, Field(gt=0)]
+
+
+class DescentSettings(CircuitSettings):
+    """What the circuits of gradient descent have in common."""
+
+    step_size: Positive | None = Field(
+        default=None,
+        description="of half the sum of squares; None: cannot diverge within the bounds",
+    )
+    form: Form = Field(
+        default="tight", description="tight: heads at +c and -c; printed: heads at c and 0"
+    )
+    scale: Positive | None = Field(
+        default=None, description="c; None: the least sum of truncation and rounding"
+    )
+    largest_input: Positive | None = Field(
+        default=None, description="bound on |x|; None: sqrt(dims) + 4, enough for N(0, I)"
+    )
+
+    @property
+    def input_bound(self) -> float:
+        """The bound on |x|."""
+        return math.sqrt(self.dims) + 4 if self.largest_input is None else self.largest_input
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Descent:
+    """The sizes that the steps are made for, and the error that follows from them."""
+
+    feature: float
+    """The largest |f|."""
+    output: float
+    """The largest |y|."""
+    examples: int
+    """n, the most examples."""
+    tokens: int
+    steps: int
+    form: Form
+    step_size: float
+    scale: float
+
+    @classmethod
+    def choose(
+        cls,
+        settings: DescentSettings,
+        *,
+        feature: float,
+        output: float,
+        examples: int,
+        tokens: int,
+    ) -> "Descent":
+        """The step size and the scale of the settings, or else chosen by the bounds.
+
+        The largest eigenvalue of K is at most n |f|^2: the step size is one over that. The scale
+        makes truncation, which grows as c^2 (printed: c), and rounding, which falls as 1 / c, least
+        after the last step.
+        """
+        if not feature > 0:
+            raise ConfigurationError(
+                "the representation is 0 for all inputs: give it weights that are not."
+            )
+        size = settings.step_size or 1 / (examples * feature**2)
+        own = cls(
+            feature=feature, output=output, examples=examples, tokens=tokens,
+            steps=settings.steps, form=settings.form, step_size=size, scale=1.0,
+        )  # fmt: skip
+        scale = settings.scale or own.best_scale()
+        if scale * feature**2 > LEVEL / 2:
+            raise ConfigurationError(
+                f"at the scale {scale:.2g} scores reach {scale * feature**2:.2g}, too near to the "
+                f"sink's {LEVEL:g}: take a scale below {LEVEL / 2 / feature**2:.2g}, or none."
+            )
+        return replace(own, scale=scale)
+
+    def best_scale(self) -> float:
+        """Where a c^p + b / c is least: c = (b / (p a))^(1 / (p + 1))."""
+        power = 2 if self.form == "tight" else 1
+        order = self.feature**4 / 6 if self.form == "tight" else self.feature**2 / 2
+        steps = max(1, self.steps)
+        grows = self._truncation(steps, order)
+        falls = self._rounding(steps)
+        return (falls / (power * grows)) ** (1 / (power + 1))
+
+    def layer(
+        self, *, features: Affine, carried: Slot, sink: Slot, closed: tuple[Affine, Affine]
+    ) -> Layer:
+        """One step: features and residuals of all tokens, but for the closed ones as examples."""
+        heads = softmax_products(
+            query=features,
+            key=features,
+            values={carried: -self.step_size * carried},
+            sink=sink,
+            scale=self.scale,
+            form=self.form,
+            closed=closed,
+            says="r_i <- r_i - eta sum_j (f_i . f_j) r_j",
+        )
+        return Layer(heads=heads, title="a gradient step")
+
+    def bound(self, step: int) -> ErrorBound:
+        """The error after so many steps, on prompts within the bounds and with eta |K| <= 1.
+
+        That holds of all of them at the default step size. Truncation is the worst of all prompts;
+        rounding is six standard deviations, with roundings of different weights independent.
+        """
+        order = relative_truncation(
+            largest=self.feature**2,
+            tokens=self.tokens,
+            scale=self.scale,
+            level=LEVEL,
+            form=self.form,
+        )
+        # Copies, additions to r, and the learner's own rounding.
+        plain = (step + 1) * EPS * max(1.0, self.output)
+        return ErrorBound(
+            truncation=self._truncation(step, order),
+            rounding=self._rounding(step) / self.scale + plain,
+        )
+
+    def _truncation(self, step: int, order: float) -> float:
+        """Every |E_ij| is at most order |f|^2; n of them at a token, n n at all examples."""
+        each = self.step_size * order * self.feature**2 * self.examples * self.output
+        return each * (step + math.sqrt(self.examples) * self._reach(step))
+
+    def _rounding(self, step: int) -> float:
+        """E has independent entries: E r is along one direction of the examples as at one of them.
+
+        What the asked token's own row adds and what comes from the examples' rows is independent,
+        too, while either is the same at every step.
+        """
+        each = typical_rounding(examples=self.examples, level=LEVEL, form=self.form)
+        each *= DEVIATIONS * self.step_size * math.sqrt(self.examples) * self.output
+        return each * math.hypot(step, self._reach(step))
+
+    def _reach(self, step: int) -> float:
+        """How much an error of the examples, made at every step, counts at the token asked.
+
+        In a direction of K with eta times its eigenvalue = x: the sum of 1 - (1 - x)^m over m < k,
+        by |f| sqrt(eta / x). The worst x is looked for on a grid.
+        """
+        if step < 2:
+            return 0.0
+        grid = [step ** (-2 * i / _GRID) for i in range(_GRID + 1)]
+        worst = max((step - (1 - (1 - x) ** step) / x) / math.sqrt(x) for x in grid)
+        return self.feature * math.sqrt(self.step_size) * worst
