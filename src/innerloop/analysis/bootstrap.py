@@ -36,7 +36,7 @@ def bootstrap(
     filled = torch.nan_to_num(values.double(), nan=HUGE, posinf=HUGE).clamp(max=HUGE)  # (P, m)
     filled = torch.where(mask, filled, 0.0)  # (P, m)
     number = mask.double()  # (P, m)
-    times = _resample(len(values), draws, generator).to(filled)  # (draws, P)
+    times = resample(len(values), draws, generator).to(filled)  # (draws, P)
     means = _unbounded((times @ filled) / (times @ number))  # (draws, m)
     tail = (1 - confidence) / 2
     return Interval(
@@ -47,7 +47,7 @@ def bootstrap(
     )
 
 
-def _resample(prompts: int, draws: int, generator: torch.Generator) -> Tensor:
+def resample(prompts: int, draws: int, generator: torch.Generator) -> Tensor:
     """How often each prompt occurs in each draw: (draws, P)."""
     drawn = torch.randint(prompts, (draws, prompts), generator=generator)  # (draws, P)
     times = torch.zeros(draws, prompts, dtype=torch.float64)  # (draws, P)

@@ -1,0 +1,175 @@
+"""The known algorithms that a learner is compared with, each over a grid of its parameters."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from innerloop.core.learner import Learner
+from innerloop.core.prompt import Prompt
+from innerloop.learners import (
+    OLS,
+    Averaging,
+    ConjugateGradient,
+    GradientDescent,
+    GreedyTree,
+    Lasso,
+    NearestNeighbors,
+    Newton,
+    OnlineGradientDescent,
+    Ridge,
+)
+from innerloop.learners.gradient_descent import largest_eigenvalues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A known algorithm with one setting of its parameters, and all its steps."""
+
+    family: str
+    """The learner's class name."""
+    learner: Learner[Any]
+    parameter: str | None = None
+    """The name of the parameter that the grid goes over."""
+    value: float | None = None
+    """Its value here."""
+    make: Callable[[float], Learner[Any]] | None = None
+    """The learner at another value, where the parameter is continuous: for refinement."""
+    note: str = ""
+    """What else tells it from others of its family."""
+    spacing: float = 2.0
+    """The ratio of neighbouring values on the grid."""
+
+    @property
+    def iterates(self) -> bool:
+        """Whether its steps are candidates of their own."""
+        return self.learner.steps > 0
+
+
+EQUIVALENTS: dict[str, tuple[str, ...]] = {
+    "Ridge": ("ShermanMorrison", "Bayes"),
+    "OLS": (),
+}
+"""Families that compute the same function, so that only one of them is a candidate."""
+
+SIMPLER = (
+    "OLS",
+    "Ridge",
+    "Averaging",
+    "GradientDescent",
+    "Newton",
+    "ConjugateGradient",
+    "OnlineGradientDescent",
+    "Lasso",
+    "NearestNeighbors",
+    "GreedyTree",
+)
+"""The order in which families are preferred where nothing tells them apart."""
+
+
+def default_candidates(prompt: Prompt, *, steps: int = 64) -> list[Candidate]:
+    """All families over grids that suit prompts of this kind.
+
+    Step sizes and Newton's starts are laid around 1/L of the whole prompt, L the largest eigenvalue
+    of X'X; penalties and numbers of neighbours are the same for all tasks.
+    """
+    largest = float(largest_eigenvalues(prompt)[:, -1].median().clamp(min=1e-12))
+    penalties = [10 ** (power / 2) for power in range(-6, 7)]  # 1e-3 .. 1e3
+    found = [
+        Candidate(family="OLS", learner=OLS()),
+        Candidate(family="Averaging", learner=Averaging()),
+        *_over("Ridge", "penalty", Ridge, penalties, spacing=10**0.5),
+        *_over("Lasso", "penalty", Lasso, [10 ** (power / 2) for power in range(-6, 1)], 10**0.5),
+        Candidate(
+            family="GradientDescent", learner=GradientDescent(steps=2 * steps), note="step size 1/L"
+        ),
+        *_descents(largest, prompt.points, steps),
+        Candidate(family="Newton", learner=Newton(steps=40), note="start 1/|S|_F^2"),
+        *_newtons(largest),
+        Candidate(
+            family="ConjugateGradient", learner=ConjugateGradient(steps=min(prompt.dims, steps))
+        ),
+        Candidate(
+            family="OnlineGradientDescent",
+            learner=OnlineGradientDescent(),
+            note="step size 1/|x|^2",
+        ),
+        *_over(
+            "OnlineGradientDescent",
+            "step_size",
+            lambda value: OnlineGradientDescent(step_size=value),
+            [2.0**power / prompt.dims for power in range(-5, 2)],
+        ),
+        *_neighbors(prompt),
+        Candidate(family="GreedyTree", learner=GreedyTree()),
+    ]
+    return found
+
+
+def _over(
+    family: str,
+    parameter: str,
+    make: Callable[[float], Learner[Any]],
+    values: Sequence[float],
+    spacing: float = 2.0,
+    note: str = "",
+) -> list[Candidate]:
+    """One candidate a value."""
+    return [
+        Candidate(
+            family=family,
+            learner=make(value),
+            parameter=parameter,
+            value=value,
+            make=make,
+            note=note,
+            spacing=spacing,
+        )
+        for value in values
+    ]
+
+
+def _descents(largest: float, points: int, steps: int) -> list[Candidate]:
+    """Gradient descent on the sum of squares, and on its mean, with one step size for all."""
+    return [
+        *_over(
+            "GradientDescent",
+            "step_size",
+            lambda value: GradientDescent(steps=steps, step_size=value),
+            [2.0**power / largest for power in range(-6, 2)],
+        ),
+        *_over(
+            "GradientDescent",
+            "step_size",
+            lambda value: GradientDescent(steps=steps, step_size=value, average=True),
+            [2.0**power * points / largest for power in range(-6, 2)],
+            note="average",
+        ),
+    ]
+
+
+def _newtons(largest: float) -> list[Candidate]:
+    """Newton's method with one start for all prefixes, as circuits have it."""
+    return _over(
+        "Newton",
+        "start",
+        lambda value: Newton(steps=32, start=value),
+        [4.0**power / largest**2 for power in range(-5, 1)],
+        spacing=4.0,
+    )
+
+
+def _neighbors(prompt: Prompt) -> list[Candidate]:
+    """Nearest neighbours, uniform and by distance."""
+    most = min(prompt.points - 1, 10)
+    return [
+        Candidate(
+            family="NearestNeighbors",
+            learner=NearestNeighbors(k=k, weights=weights),
+            parameter="k",
+            value=float(k),
+            note=weights,
+        )
+        for weights in ("uniform", "distance")
+        for k in range(1, most + 1)
+        if k > 1 or weights == "uniform"
+    ]

@@ -1,0 +1,301 @@
+"""How an iteration comes to rest: its distance to the fixed point by step, its rate, its Jacobian.
+
+Near a fixed point z* of z <- g(z) the distance shrinks by the spectral radius of g's Jacobian at z*
+a step, unless the path happens to avoid the slowest direction. So two numbers are measured apart:
+the rate along the path that the learner takes, and the radius, which knows all directions.
+
+Shapes: P prompts, K steps, D numbers that move; ".." are the axes of a learner's moving part.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from innerloop.analysis.bootstrap import bootstrap
+from innerloop.analysis.error import seeded
+from innerloop.core.chunks import rows_within_budget
+from innerloop.core.errors import ConfigurationError, NotSupportedError
+from innerloop.core.fixed_point import FixedPoint, run_to_fixed_point
+from innerloop.core.iterate import iterate
+from innerloop.core.learner import Learner
+from innerloop.core.prompt import Prompt
+
+ROUNDING = 1000
+"""Times eps: distances below this are rounding, and no rate is fitted to them."""
+DECADES = 100.0
+"""The distances that a rate is fitted to: from the last one to this many times as much."""
+KRYLOV = 20
+"""Directions that the radius is read from, after the power iteration."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Convergence:
+    """How fast a learner comes to its fixed point, on each prompt."""
+
+    distances: Tensor
+    """(P, K + 1) float64: |z_t - z*| / max(1, |z*|) after t steps; NaN without a fixed point."""
+    rates: Tensor
+    """(P,) float64: what a step multiplies the distance by, at the end of the path."""
+    radii: Tensor | None
+    """(P,) float64: the spectral radius of the step's Jacobian at the fixed point."""
+    refusal: str
+    """Why there are no radii; empty where there are."""
+    steps: Tensor
+    """(P,) int64: steps until the fixed point was reached, as `run_to_fixed_point` counts them."""
+    converged: Tensor
+    """(P,) bool: whether it was; distances, rates and radii are NaN where it was not."""
+    by_step: pd.DataFrame
+    """The distances, one row a step: step, mean, median, low, high, prompts."""
+    overall: pd.DataFrame
+    """Rate and radius, one row each: quantity, mean, median, low, high, prompts."""
+
+
+@torch.no_grad()
+def convergence(
+    learner: Learner[Any],
+    prompt: Prompt,
+    *,
+    entries: Tensor | None = None,
+    tolerance: float | None = None,
+    max_steps: int = 1000,
+    power_steps: int = 50,
+    throw: bool = True,
+    confidence: float = 0.9,
+    draws: int = 1000,
+    seed: int = 0,
+) -> Convergence:
+    """Run a learner to its fixed point and measure how it gets there.
+
+    The fixed point is where `run_to_fixed_point` stops, run on for as many steps again, so that its
+    own error does not show in the distances. The rate is a least squares fit of the log distance
+    over the last two decades above rounding, or the last two steps where these are fewer. The
+    radius is found by a power iteration whose products J v are central differences. Complex pairs
+    keep it from settling on one direction, so at its end the Jacobian's eigenvalues are computed on
+    the span of a few directions.
+
+    `entries` is a mask (..) over the moving part without its batch axis: only these entries are
+    looked at, and only these are varied, the others being held at the fixed point. All prefixes
+    move at once, and those of fewer examples than dimensions leave directions in which nothing
+    moves, with an eigenvalue of 1: a mask selects the prefix one wants to know about.
+    """
+    if power_steps < 1:
+        raise ConfigurationError(f"power_steps is {power_steps}, expected at least 1.")
+    mask = _mask(learner, prompt, entries)  # (..)
+    rows = rows_within_budget(8 * learner.bytes_per_prompt(prompt))
+    slices = [slice(start, start + rows) for start in range(0, prompt.batch, rows)]
+    ends: list[_End] = []
+    for part in (prompt.select(which) for which in slices):
+        found = run_to_fixed_point(learner, part, tolerance, max_steps, throw=throw)
+        ends.append(_run_on(learner, part, found, mask))
+    total = max(_slowest(end.found) for end in ends)
+    distances, rates, radii = [], [], []
+    refusal = _refusal(learner, ends[0])
+    for which, end in zip(slices, ends, strict=True):
+        part, lost = prompt.select(which), ~end.found.converged  # (b,)
+        far = _distances(learner, part, end, total)  # (b, K + 1)
+        distances.append(far.masked_fill(lost[:, None], torch.nan))
+        rounding = ROUNDING * torch.finfo(end.moving.dtype).eps
+        rates.append(_rates(far, rounding).masked_fill(lost, torch.nan))
+        if not refusal:
+            radius = _radii(learner, part, end, power_steps, seed)  # (b,)
+            radii.append(radius.masked_fill(lost, torch.nan))
+    return _result(
+        distances=torch.cat(distances).cpu(),
+        rates=torch.cat(rates).cpu(),
+        radii=None if refusal else torch.cat(radii).cpu(),
+        refusal=refusal,
+        found=[end.found for end in ends],
+        interval=(confidence, draws, seed),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _End:
+    """The fixed points of some prompts."""
+
+    found: FixedPoint
+    state: Any
+    moving: Tensor
+    """(b, ..): the fixed points themselves."""
+    mask: Tensor
+    """(..): the entries that are looked at."""
+
+    def flat(self, moving: Tensor) -> Tensor:
+        """The entries that are looked at: (b, D) in float64."""
+        return moving[:, self.mask].double()
+
+
+def _run_on(learner: Learner[Any], prompt: Prompt, found: FixedPoint, mask: Tensor) -> _End:
+    """From where the iteration was stopped, as many steps again."""
+    state, number = found.state, _slowest(found)
+    for k in range(number, 2 * number):
+        state = learner.step(prompt, state, k)
+    return _End(found, state, learner.moving(state), mask)
+
+
+def _slowest(found: FixedPoint) -> int:
+    """The most steps of a prompt that converged; the others have no distance to follow."""
+    return int(found.steps.masked_fill(~found.converged, 0).max())
+
+
+def _mask(learner: Learner[Any], prompt: Prompt, entries: Tensor | None) -> Tensor:
+    """The entries (..) of the moving part that are looked at: all unless the caller says."""
+    moving = learner.moving(learner.init(prompt.select(slice(1))))  # (1, ..)
+    if entries is None:
+        return torch.ones_like(moving[0], dtype=torch.bool)
+    if entries.shape != moving.shape[1:] or entries.dtype != torch.bool or not entries.any():
+        raise ConfigurationError(
+            f"entries are {entries.dtype} of shape {tuple(entries.shape)}, expected a torch.bool "
+            f"mask of shape {tuple(moving.shape[1:])} that selects some of what {learner.name} "
+            "moves."
+        )
+    return entries.to(moving.device)
+
+
+def _distances(learner: Learner[Any], prompt: Prompt, end: _End, steps: int) -> Tensor:
+    """Relative distances (b, K + 1) to the fixed point, along the path from the start."""
+    goal = end.flat(end.moving)  # (b, D)
+    size = goal.norm(dim=1).clamp(min=1)  # (b,)
+    columns = [
+        (end.flat(learner.moving(state)) - goal).norm(dim=1) / size  # (b,)
+        for state in iterate(learner, prompt, steps=steps)
+    ]
+    return torch.stack(columns, dim=1)
+
+
+def _rates(distances: Tensor, rounding: float) -> Tensor:
+    """The factor a step (b,) at the end of paths (b, K + 1), before they end in rounding."""
+    times = torch.arange(distances.shape[1], device=distances.device)  # (K + 1,)
+    usable = distances > rounding  # (b, K + 1)
+    last = torch.where(usable, times, 0).amax(dim=1, keepdim=True)  # (b, 1)
+    limit = DECADES * distances.gather(1, last)  # (b, 1)
+    before = torch.where((distances > limit) & (times <= last), times, -1)  # (b, K + 1)
+    first = torch.minimum(before.amax(dim=1, keepdim=True) + 1, last - 1)  # (b, 1)
+    window = (times >= first) & (times <= last) & usable  # (b, K + 1)
+    return _growth(distances.log(), window)
+
+
+def _growth(logs: Tensor, window: Tensor) -> Tensor:
+    """Exp of the slope (b,) of logs (b, m) over the entries of a window (b, m); NaN without two."""
+    count = window.sum(dim=1, keepdim=True)  # (b, 1)
+    times = torch.arange(logs.shape[1], dtype=torch.float64, device=logs.device).expand_as(logs)
+    centred: list[Tensor] = []
+    for values in (times, logs):
+        values = values.masked_fill(~window, 0.0)  # (b, m)
+        mean = values.sum(dim=1, keepdim=True) / count.clamp(min=1)  # (b, 1)
+        centred.append((values - mean).masked_fill(~window, 0.0))
+    slope = (centred[0] * centred[1]).sum(dim=1) / centred[0].square().sum(dim=1)  # (b,)
+    return slope.exp().masked_fill(count[:, 0] < 2, torch.nan)
+
+
+def _refusal(learner: Learner[Any], end: _End) -> str:
+    """Why the learner's state cannot be varied; empty where it can."""
+    try:
+        learner.with_moving(end.state, end.moving)
+    except NotSupportedError as error:
+        return str(error)
+    return ""
+
+
+def _radii(learner: Learner[Any], prompt: Prompt, end: _End, steps: int, seed: int) -> Tensor:
+    """The spectral radius (b,) of each prompt's Jacobian, all of them in one power iteration."""
+    # One direction for all prompts: what a prompt's radius is does not depend on its neighbours.
+    drawn = torch.randn(end.mask.shape, generator=seeded(seed), dtype=torch.float64)  # (..)
+    direction = drawn[end.mask.cpu()].to(end.moving.device).expand(len(end.moving), -1)  # (b, D)
+    for _ in range(steps):
+        direction = _unit(_derivative(learner, prompt, end, _unit(direction)))  # (b, D)
+    return _radius_near(learner, prompt, end, direction)
+
+
+def _radius_near(learner: Learner[Any], prompt: Prompt, end: _End, direction: Tensor) -> Tensor:
+    """The largest |eigenvalue| (b,) of the Jacobian on the span of v, Jv, J^2 v, .. (Arnoldi)."""
+    noise = torch.finfo(end.moving.dtype).eps ** (2 / 3)  # of a difference, relative
+    size = min(KRYLOV, direction.shape[1])
+    basis = direction.new_zeros(len(direction), size, direction.shape[1])  # (b, m, D)
+    small = direction.new_zeros(len(direction), size, size)  # (b, m, m)
+    basis[:, 0] = direction
+    for column in range(size):
+        image = _derivative(learner, prompt, end, basis[:, column])  # (b, D)
+        left = image[..., None]  # (b, D, 1)
+        for _ in range(2):  # the second time takes out what rounding left
+            parts = basis @ left  # (b, m, 1)
+            left = left - basis.mT @ parts  # (b, D, 1)
+            small[:, :, column] += parts[..., 0]
+        if column + 1 < size:
+            length = left.norm(dim=1)  # (b, 1)
+            # What is left may be noise alone: then the span is complete.
+            more = length > 10 * noise * image.norm(dim=1, keepdim=True)  # (b, 1)
+            basis[:, column + 1] = torch.where(more, _unit(left[..., 0]), 0.0)
+            small[:, column + 1, column] = torch.where(more, length, 0.0)[:, 0]
+    finite = small.isfinite().all(dim=2).all(dim=1)  # (b,)
+    values = torch.linalg.eigvals(torch.where(finite[:, None, None], small, 0.0))  # (b, m)
+    return values.abs().amax(dim=1).masked_fill(~finite, torch.nan)
+
+
+def _derivative(learner: Learner[Any], prompt: Prompt, end: _End, direction: Tensor) -> Tensor:
+    """J v (b, D) along unit directions (b, D), by a central difference.
+
+    Classical learners have no derivative of their own. The cube root of eps balances rounding and
+    curvature; of a linear step the difference is exact at any length, but for rounding.
+    """
+    moving = end.moving  # (b, ..)
+    size = end.flat(moving).norm(dim=1, keepdim=True).clamp(min=1)  # (b, 1)
+    reach = torch.finfo(moving.dtype).eps ** (1 / 3) * size  # (b, 1)
+    images: list[Tensor] = []
+    for sign in (1, -1):
+        moved = moving.clone()  # (b, ..)
+        moved[:, end.mask] += (sign * reach * direction).to(moving.dtype)
+        stepped = learner.step(prompt, learner.with_moving(end.state, moved), 0)
+        images.append(end.flat(learner.moving(stepped)))  # (b, D)
+    return (images[0] - images[1]) / (2 * reach)
+
+
+def _unit(vectors: Tensor) -> Tensor:
+    """Vectors (b, D) of length 1; zero stays zero."""
+    length = vectors.norm(dim=1, keepdim=True)  # (b, 1)
+    return vectors / length.masked_fill(length == 0, 1.0)
+
+
+def _result(
+    *,
+    distances: Tensor,
+    rates: Tensor,
+    radii: Tensor | None,
+    refusal: str,
+    found: list[FixedPoint],
+    interval: tuple[float, int, int],
+) -> Convergence:
+    """The measurements with their tables."""
+    steps = pd.Index(range(distances.shape[1]), name="step")
+    overall = rates[:, None] if radii is None else torch.stack([rates, radii], dim=1)  # (P, 1 or 2)
+    names = pd.Index(["rate", "radius"][: overall.shape[1]], name="quantity")
+    return Convergence(
+        distances=distances,
+        rates=rates,
+        radii=radii,
+        refusal=refusal,
+        steps=torch.cat([each.steps for each in found]).cpu(),
+        converged=torch.cat([each.converged for each in found]).cpu(),
+        by_step=_table(distances, steps, interval),
+        overall=_table(overall, names, interval),
+    )
+
+
+def _table(values: Tensor, rows: pd.Index, interval: tuple[float, int, int]) -> pd.DataFrame:
+    """One row a column of values (P, m), of the prompts that have one."""
+    confidence, draws, seed = interval
+    counted = ~values.isnan()  # (P, m)
+    statistics = bootstrap(
+        values, counted=counted, confidence=confidence, draws=draws, generator=seeded(seed)
+    )
+    columns = {
+        "mean": statistics.mean,
+        "median": statistics.median,
+        "low": statistics.low,
+        "high": statistics.high,
+        "prompts": counted.sum(dim=0),
+    }
+    return pd.DataFrame(columns, index=rows).reset_index()

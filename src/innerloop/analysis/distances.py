@@ -1,0 +1,180 @@
+"""How far known algorithms are from a learner, prompt by prompt, with their parameters refined.
+
+Distances are squared prediction differences, averaged over the positions that count and divided by
+the task's scale: SPD as the papers print it, one number a prompt.
+
+Shapes: P prompts, n points, k outputs, A steps of the learner, K + 1 steps of a candidate.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from scipy.optimize import minimize_scalar
+from torch import Tensor
+
+from innerloop.analysis.candidates import Candidate
+from innerloop.core.errors import InnerloopError
+from innerloop.core.iterate import predict, trajectory
+from innerloop.core.prompt import Prompt
+
+HUGE = 1e150
+"""Stands for what an iteration that diverges predicts."""
+ROUGH, FINE = 1e-3, 1e-10
+"""To which part of itself a parameter is found: while steps are compared, and in the end."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Question:
+    """What a learner answers, and which answers count."""
+
+    prompt: Prompt
+    answers: Tensor
+    """(P, n, k) float64: after the learner's last step."""
+    weight: Tensor
+    """(P, n): what a position's squared difference counts; sums to 1 over a prompt's positions."""
+
+    def distances(self, predictions: Tensor) -> Tensor:
+        """Of predictions (.., P, n, k) from the answers: (.., P)."""
+        squares = (finite(predictions.double()) - self.answers).square().mean(dim=-1)  # (.., P, n)
+        return (squares * self.weight).sum(dim=-1)
+
+    @property
+    def size(self) -> Tensor:
+        """The distance of the answers from zero: (P,)."""
+        return self.distances(torch.zeros_like(self.answers))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Fitted:
+    """The member of a family that comes closest: a candidate after some of its steps."""
+
+    candidate: Candidate
+    step: int
+    distances: Tensor
+    """(P,)."""
+    predictions: Tensor
+    """(P, n, k) float64."""
+
+    @property
+    def mean(self) -> float:
+        """Over prompts."""
+        return float(self.distances.mean())
+
+    def parameters(self) -> dict[str, float | str]:
+        """What tells it from others of its family."""
+        told: dict[str, float | str] = {}
+        if self.candidate.parameter is not None and self.candidate.value is not None:
+            told[self.candidate.parameter] = self.candidate.value
+        if self.candidate.iterates:
+            told["steps"] = self.step
+        if self.candidate.note:
+            told["note"] = self.candidate.note
+        return told
+
+    def describe(self) -> str:
+        """The family with its parameters, for a table."""
+        told = [
+            f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+            for name, value in self.parameters().items()
+            if name != "note"
+        ]
+        note = f" ({self.candidate.note})" if self.candidate.note else ""
+        return f"{self.candidate.family}({', '.join(told)}){note}"
+
+
+def position_weights(prompt: Prompt, scale: Tensor) -> Tensor:
+    """What each position counts: 1 / its scale over the number that count, (P, n)."""
+    counted = torch.ones_like(prompt.ys[..., 0], dtype=torch.bool)  # (P, n)
+    if prompt.scored is not None:
+        counted = prompt.scored
+    number = counted.sum(dim=1, keepdim=True).clamp(min=1)  # (P, 1)
+    return counted / scale.to(prompt.xs.device, torch.float64) / number  # (P, n)
+
+
+def fit_candidate(candidate: Candidate, question: Question) -> Fitted | None:
+    """The step of a candidate that comes closest; None where the task is not for it."""
+    try:
+        with torch.no_grad():
+            found = trajectory(candidate.learner, question.prompt).predictions.double()
+    except InnerloopError:
+        return None
+    return _closest(candidate, question, found)
+
+
+def refine(fitted: Fitted, question: Question) -> Fitted:
+    """Move a continuous parameter between its neighbours on the grid, and the steps with it.
+
+    Few steps of one size and more of a smaller one do nearly the same, so that the grid's best may
+    have another number of steps than the truth: as long as one step more or less is better with a
+    parameter of its own, go there.
+    """
+    if fitted.candidate.make is None or fitted.candidate.value is None:
+        return fitted
+    best = _at_best_value(fitted, fitted.step, question, digits=ROUGH)
+    if fitted.candidate.iterates:
+        for direction in (-1, 1):
+            while 0 < best.step + direction <= fitted.candidate.learner.steps:
+                step = best.step + direction
+                other = _at_best_value(best, step, question, digits=ROUGH)
+                if other.mean >= best.mean:
+                    break
+                best = other
+    return _at_best_value(best, best.step, question, digits=FINE)
+
+
+def _at_best_value(fitted: Fitted, step: int, question: Question, *, digits: float) -> Fitted:
+    """The candidate after so many steps, at the value of its parameter that comes closest."""
+    candidate = fitted.candidate
+    make, value = candidate.make, candidate.value
+    assert make is not None
+    assert value is not None
+    taken = step if candidate.iterates else None
+    reach = math.log(candidate.spacing)
+
+    def answers(log_value: float) -> Tensor:
+        with torch.no_grad():
+            return predict(make(math.exp(log_value)), question.prompt, steps=taken).double()
+
+    def distance(log_value: float) -> float:
+        return math.log(max(float(question.distances(answers(log_value)).mean()), 1e-300))
+
+    result: Any = minimize_scalar(
+        distance,
+        bounds=(math.log(value) - reach, math.log(value) + reach),
+        method="bounded",
+        options={"xatol": digits, "maxiter": 50},
+    )
+    found = answers(float(result.x))  # (P, n, k)
+    moved = Fitted(
+        candidate=replace(
+            candidate, value=math.exp(result.x), learner=make(math.exp(float(result.x)))
+        ),
+        step=step,
+        distances=question.distances(found),
+        predictions=found,
+    )
+    return moved if step != fitted.step or moved.mean < fitted.mean else fitted
+
+
+def closest_of_family(candidates: Sequence[Candidate], question: Question) -> Fitted | None:
+    """The best member of a family over its grid."""
+    found = [fit_candidate(candidate, question) for candidate in candidates]
+    usable = [one for one in found if one is not None]
+    return min(usable, key=lambda one: one.mean) if usable else None
+
+
+def finite(values: Tensor) -> Tensor:
+    """Values with what is not finite sent to a huge number."""
+    return torch.nan_to_num(values, nan=HUGE, posinf=HUGE, neginf=-HUGE).clamp(-HUGE, HUGE)
+
+
+def _closest(candidate: Candidate, question: Question, found: Tensor) -> Fitted:
+    """The closest of predictions (K + 1, P, n, k), one a step."""
+    distances = torch.stack([question.distances(each) for each in found])  # (K + 1, P)
+    step = int(distances.mean(dim=1).argmin())
+    return Fitted(
+        candidate=candidate, step=step, distances=distances[step], predictions=found[step]
+    )

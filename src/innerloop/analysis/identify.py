@@ -1,0 +1,279 @@
+"""Which known algorithm does a learner run? Its predictions beside those of every candidate.
+
+Every candidate is fitted - its steps over their whole range, its continuous parameters refined
+between the points of their grid - and ranked by its distance from the learner. The answer is the
+closest family, unless even that leaves too much unexplained.
+
+Shapes: P prompts, n points, k outputs.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import pandas as pd
+import torch
+
+from innerloop.analysis.bootstrap import resample
+from innerloop.analysis.candidates import EQUIVALENTS, SIMPLER, Candidate, default_candidates
+from innerloop.analysis.distances import (
+    Fitted,
+    Question,
+    closest_of_family,
+    position_weights,
+    refine,
+)
+from innerloop.analysis.error import seeded
+from innerloop.analysis.induced import induced_weights
+from innerloop.analysis.progression import Progression, progression
+from innerloop.analysis.similarity import weight_cosines
+from innerloop.core.errors import ConfigurationError
+from innerloop.core.iterate import predict
+from innerloop.core.learner import Learner
+from innerloop.core.task import Task
+
+UNEXPLAINED = 0.05
+"""A family that leaves more than this part of the learner's predictions unexplained is not the
+answer. Known algorithms with small noise leave less than 1e-4, trained models up to about 0.02, and
+one algorithm taken for another of the list, with its parameters fitted, mostly more than 0.1."""
+RESOLUTION = 1e-9
+"""Families whose unexplained parts differ by less than this are one, whatever the statistics say:
+it is what float32 models and iterations that stop at rounding leave."""
+WORTH_REFINING = 300.0
+"""Parameters are refined for candidates whose distance is at most so many times the least."""
+SOME = 64
+"""Prompts on which induced weights and the progression from step to step are looked at."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being fitted, how many fits are done, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Identification:
+    """The answer, and what it rests on."""
+
+    learner: str
+    family: str
+    """The class name of the algorithm, or "none"."""
+    equivalents: tuple[str, ...]
+    """The families that it cannot be told from on these prompts."""
+    parameters: dict[str, float | str]
+    """Of the family: its parameter and its number of steps; empty for "none"."""
+    unexplained: float
+    """The part of the learner's predictions that the closest family leaves unexplained."""
+    sureness: float
+    """In which part of the bootstrap draws of prompts the answer is the same."""
+    ranking: pd.DataFrame
+    """One row a family, closest first: family, algorithm, spd, low, high, unexplained, sim_w."""
+    progression: Progression | None
+    """Which iteration of known algorithms each step of the learner is like; None without steps."""
+    mixture: tuple[tuple[float, str], ...] = ()
+    """Two algorithms whose weighted sum explains a learner that none explains alone."""
+    prompts: int
+    points: int
+
+    @property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """The interval of each family's SPD."""
+        columns = (self.ranking[name].tolist() for name in ("family", "low", "high"))
+        return {family: (low, high) for family, low, high in zip(*columns, strict=True)}
+
+    def summary(self) -> str:
+        """The answer in a sentence or two."""
+        closest = str(self.ranking["algorithm"].iloc[0])
+        if self.family == "none":
+            said = (
+                f"none of these: the closest, {closest}, leaves "
+                f"{self.unexplained:.1%} of the predictions unexplained."
+            )
+            if self.mixture:
+                parts = " + ".join(f"{weight:.2f} x {name}" for weight, name in self.mixture)
+                said += f" They look like {parts}."
+            return said
+        row = self.ranking[self.ranking["family"] == self.family].iloc[0]
+        said = f"{row['algorithm']}: leaves {self.unexplained:.2g} of the predictions unexplained."
+        if self.equivalents:
+            said += f" Cannot be told from {', '.join(self.equivalents)} here."
+        return f"{said} Same answer in {self.sureness:.0%} of resampled prompts."
+
+
+def identify(
+    learner: Learner[Any],
+    task: Task,
+    *,
+    points: int,
+    prompts: int = 256,
+    steps: int | None = None,
+    candidates: Sequence[Candidate] | None = None,
+    confidence: float = 0.9,
+    draws: int = 1000,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+) -> Identification:
+    """Say which known algorithm predicts as the learner does, on prompts of a task.
+
+    Without candidates: all families of `default_candidates`. The ranking is by SPD, the squared
+    prediction difference over the task's scale; intervals are over prompts.
+    """
+    if prompts < 2 or draws < 1:
+        raise ConfigurationError(
+            f"{prompts} prompts and {draws} draws: expected at least 2 and 1, to have an interval."
+        )
+    prompt = task.sample(prompts, points, generator=seeded(seed)).to(
+        device=device, dtype=torch.float64
+    )
+    with torch.no_grad():
+        answers = predict(learner, prompt, steps=steps).double()  # (P, n, k)
+    weight = position_weights(prompt, task.scale_at(points))  # (P, n)
+    question = Question(prompt=prompt, answers=answers, weight=weight)
+    if not bool(torch.isfinite(answers).all()):
+        raise ConfigurationError(
+            f"{learner.name} gives predictions that are not finite on this task: nothing can be "
+            "compared. Take fewer steps, or prompts that it was made for."
+        )
+    known = default_candidates(prompt) if candidates is None else list(candidates)
+    fitted = _fit_families(known, question, progress)
+    verdict = _decide(fitted, question, confidence, draws, seed)
+    similar = _weight_similarity(learner, fitted, question, steps, seed)
+    return Identification(
+        learner=learner.name,
+        family=verdict.family,
+        equivalents=verdict.equivalents,
+        parameters=verdict.parameters,
+        unexplained=verdict.unexplained,
+        sureness=verdict.sureness,
+        ranking=verdict.ranking.assign(sim_w=[similar.get(name) for name in verdict.order]),
+        progression=progression(
+            learner, prompt.select(slice(0, SOME)), steps=steps, closest=fitted[0]
+        ),
+        mixture=_mixture(fitted, question) if verdict.family == "none" else (),
+        prompts=prompts,
+        points=points,
+    )
+
+
+def _fit_families(
+    candidates: Sequence[Candidate], question: Question, progress: Progress | None
+) -> list[Fitted]:
+    """The closest member of every family, refined; closest first."""
+    # Settings that differ in kind are fitted apart: the grid may favour the wrong one.
+    kinds: dict[tuple[str, str | None, str], list[Candidate]] = {}
+    for candidate in candidates:
+        kind = (candidate.family, candidate.parameter, candidate.note)
+        kinds.setdefault(kind, []).append(candidate)
+    coarse: list[Fitted] = []
+    for done, ((family, _, _), members) in enumerate(kinds.items()):
+        if progress is not None:
+            progress(family, done, 2 * len(kinds))
+        closest = closest_of_family(members, question)
+        coarse += [closest] if closest is not None else []
+    least = min((one.mean for one in coarse), default=0.0)
+    found: dict[str, Fitted] = {}
+    for done, one in enumerate(coarse):
+        family = one.candidate.family
+        if progress is not None:
+            progress(family, len(kinds) + done, 2 * len(kinds))
+        # What is far off on the grid is far off between its points.
+        refined = refine(one, question) if one.mean <= WORTH_REFINING * least else one
+        if family not in found or refined.mean < found[family].mean:
+            found[family] = refined
+    if not found:
+        raise ConfigurationError("no candidate can run on this task: give others.")
+    return sorted(found.values(), key=lambda one: one.mean)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Verdict:
+    family: str
+    equivalents: tuple[str, ...]
+    parameters: dict[str, float | str]
+    unexplained: float
+    sureness: float
+    ranking: pd.DataFrame
+    order: tuple[str, ...]
+
+
+def _decide(
+    fitted: list[Fitted], question: Question, confidence: float, draws: int, seed: int
+) -> _Verdict:
+    """Rank, find what cannot be told apart, and say which family it is."""
+    distances = torch.stack([one.distances for one in fitted]).cpu()  # (F, P)
+    number = distances.shape[1]
+    times = resample(number, draws, seeded(seed)) / number  # (draws, P)
+    means = times @ distances.T  # (draws, F)
+    sizes = (times @ question.size.cpu()).clamp(min=1e-300)  # (draws,)
+    size = max(float(question.size.mean()), 1e-300)
+    tail = (1 - confidence) / 2
+    worse = (means - means[:, :1]).quantile(tail, dim=0)  # (F,)
+    mean = distances.mean(dim=1)  # (F,)
+    same = (worse <= 0) | (mean - mean[0] <= RESOLUTION * size)  # (F,)
+    ranking = pd.DataFrame(
+        {
+            "family": [one.candidate.family for one in fitted],
+            "algorithm": [one.describe() for one in fitted],
+            "spd": mean,
+            "low": means.quantile(tail, dim=0),
+            "high": means.quantile(1 - tail, dim=0),
+            "unexplained": mean / size,
+        }
+    )
+    order = tuple(ranking["family"])
+    chosen = min(
+        (index for index in range(len(fitted)) if bool(same[index])),
+        key=lambda index: SIMPLER.index(order[index]) if order[index] in SIMPLER else len(SIMPLER),
+    )
+    unexplained = float(mean[chosen]) / size
+    # A draw agrees if the chosen family, or one that is the same, is closest and explains enough.
+    closest = same[means.argmin(dim=1)]  # (draws,)
+    enough = means[:, chosen] <= UNEXPLAINED * sizes  # (draws,)
+    if unexplained > UNEXPLAINED:
+        sureness = float((~enough).double().mean())
+        return _Verdict("none", (), {}, unexplained, sureness, ranking, order)
+    family = order[chosen]
+    others = [order[index] for index in range(len(fitted)) if bool(same[index]) and index != chosen]
+    return _Verdict(
+        family,
+        (*EQUIVALENTS.get(family, ()), *others),
+        fitted[chosen].parameters(),
+        unexplained,
+        float((closest & enough).double().mean()),
+        ranking,
+        order,
+    )
+
+
+def _weight_similarity(
+    learner: Learner[Any], fitted: list[Fitted], question: Question, steps: int | None, seed: int
+) -> dict[str, float]:
+    """SimW of the learner with the closest families, on some of the prompts."""
+    if question.prompt.layout != "pairs":
+        return {}
+    some = question.prompt.select(slice(0, SOME))
+    number = max(4 * some.dims, 20)
+    own = induced_weights(learner, some, queries=number, steps=steps, seed=seed)  # (P, n, d, k)
+    found: dict[str, float] = {}
+    for one in fitted[:6]:
+        step = one.step if one.candidate.iterates else None
+        other = induced_weights(one.candidate.learner, some, queries=number, steps=step, seed=seed)
+        found[one.candidate.family] = float(weight_cosines(own, other)[:, 1:].mean())
+    return found
+
+
+def _mixture(fitted: list[Fitted], question: Question) -> tuple[tuple[float, str], ...]:
+    """The two families whose weighted sum explains the answers best, if it explains enough."""
+    root = question.weight.sqrt()[..., None]  # (P, n, 1)
+    target = (question.answers * root).flatten()  # (m,)
+    columns = [(one.predictions * root).flatten() for one in fitted[:8]]  # (m,) each
+    best: tuple[float, tuple[tuple[float, str], ...]] = (UNEXPLAINED, ())
+    for first, second in combinations(range(len(columns)), 2):
+        both = torch.stack([columns[first], columns[second]], dim=1)  # (m, 2)
+        if not bool(torch.isfinite(both).all()):
+            continue
+        weights = torch.linalg.lstsq(both, target[:, None]).solution[:, 0]  # (2,)
+        left = float((target - both @ weights).square().sum() / target.square().sum())
+        if left < best[0]:
+            names = (fitted[first].describe(), fitted[second].describe())
+            best = (left, tuple(zip(weights.tolist(), names, strict=True)))
+    return best[1]

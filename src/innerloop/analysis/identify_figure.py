@@ -1,0 +1,65 @@
+"""The answer of `identify` as a figure: how much each family explains, and the steps beside it."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from innerloop.analysis.figure import COLOURS, MARKERS
+from innerloop.analysis.identify import UNEXPLAINED, Identification
+
+SMALLEST = 1e-16
+"""Where the axis of unexplained parts ends: the rounding of float64."""
+
+
+def draw_identification(found: Identification) -> Figure:
+    """Families by what they leave unexplained, with intervals; beside it the matched iterations."""
+    steps = found.progression
+    figure = Figure(figsize=(11.0 if steps else 7.0, 4.5), layout="constrained", dpi=150)
+    axes = figure.subplots(1, 2) if steps else [figure.add_subplot()]
+    _draw_ranking(axes[0], found)
+    if steps:
+        _draw_steps(axes[1], found)
+    figure.suptitle(f"{found.learner}: {found.family}", x=0.01, horizontalalignment="left")
+    return figure
+
+
+def _draw_ranking(axes: Axes, found: Identification) -> None:
+    table = found.ranking
+    # The last family is the farthest: its distance is not zero.
+    size = float(table["spd"].iloc[-1] / max(table["unexplained"].iloc[-1], 1e-300)) or 1.0
+    parts = np.maximum(table["unexplained"].to_numpy(float), SMALLEST)  # (F,)
+    low = np.maximum(table["low"].to_numpy(float) / size, SMALLEST)  # (F,)
+    high = np.maximum(table["high"].to_numpy(float) / size, SMALLEST)  # (F,)
+    same = {found.family, *found.equivalents}
+    places = np.arange(len(table))[::-1]
+    colours = [COLOURS[0] if family in same else "0.45" for family in table["family"]]
+    reach = np.abs(np.stack([parts - np.minimum(low, parts), np.maximum(high, parts) - parts]))
+    axes.hlines(places, parts - reach[0], parts + reach[1], colors=colours, linewidth=2.0)
+    axes.scatter(parts, places, c=colours, s=40, zorder=3)
+    axes.axvline(UNEXPLAINED, color=COLOURS[4], linestyle="--", linewidth=1.0)
+    axes.text(UNEXPLAINED * 0.9, len(table) - 0.4, "explains enough", ha="right", fontsize=8)
+    axes.set_yticks(places, list(table["family"]))
+    axes.set_xscale("log")
+    axes.set_xlim(max(SMALLEST, float(parts.min()) / 10), max(2.0, float(high.max()) * 2))
+    axes.set_ylim(-0.6, len(table) - 0.1)
+    axes.set_xlabel("part of the predictions left unexplained")
+    axes.grid(axis="x", alpha=0.3, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_steps(axes: Axes, found: Identification) -> None:
+    assert found.progression is not None
+    for index, (name, match) in enumerate(found.progression.matches.items()):
+        best = match.best.cpu().numpy()  # (A,)
+        axes.plot(
+            np.arange(len(best)), best, label=name, color=COLOURS[index],
+            marker=MARKERS[index], markersize=4, linewidth=1.4,
+        )  # fmt: skip
+    axes.set_yscale("symlog", linthresh=1.0)  # iteration 0 has no logarithm
+    axes.set_xlabel("step of the learner (layer or loop)")
+    axes.set_ylabel("best-matching iteration (SimE)")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(alpha=0.3, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8)

@@ -1,0 +1,90 @@
+"""Induced weights: the linear function that fits a learner's answers best, at every prefix.
+
+Fu et al. (2023, eq. 12), Akyurek et al. (2022, eq. 14). Their code asks one prefix and one query at
+a time; here all queries of all prefixes are one pass, and since all prefixes are asked the same
+queries, one pseudo-inverse serves all of them.
+
+Shapes: P prompts, n points, q queries, d dimensions, k outputs, K steps.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from innerloop.analysis.error import seeded
+from innerloop.core.chunks import BUDGET
+from innerloop.core.errors import ConfigurationError, PromptError
+from innerloop.core.iterate import iterate, predict, trajectory
+from innerloop.core.learner import Learner
+from innerloop.core.prompt import Prompt
+
+
+def induced_weights(
+    learner: Learner[Any],
+    prompt: Prompt,
+    *,
+    queries: int | Tensor = 100,
+    steps: int | None = None,
+    every_step: bool = False,
+    seed: int = 0,
+) -> Tensor:
+    """Weights (P, n, d, k) in float64 that fit the learner's answers to many queries.
+
+    Queries are a number of standard normal ones, the same for all prefixes, or a tensor (q, d).
+    With `every_step` the weights after each step: (K + 1, P, n, d, k). For a linear learner they
+    are its weights; for others the best linear description of it.
+    """
+    # In the prompt's type: the weights must fit what is asked, not what that was rounded from.
+    asked = _queries(prompt, queries, seed).to(prompt.xs)  # (q, d)
+    inverse = torch.linalg.pinv(asked.double())  # (d, q)
+    parts: list[Tensor] = []
+    rows = prompts_at_once(learner, prompt, len(asked))
+    for start in range(0, prompt.batch, rows):
+        part = prompt.select(slice(start, start + rows))
+        some = part.ask(asked.expand(part.batch, part.points, -1, -1))  # (b, n, q, d)
+        with torch.no_grad():
+            if every_step:
+                parts.append(_after_every_step(learner, some, inverse, steps))
+            else:
+                parts.append(inverse @ predict(learner, some, steps=steps).double())
+    return torch.cat(parts, dim=1 if every_step else 0)  # ([K + 1,] P, n, d, k)
+
+
+def prompts_at_once(learner: Learner[Any], prompt: Prompt, queries: int) -> int:
+    """So many that the temporaries of so many queries a point fit the budget twice."""
+    # A query costs a learner about what a point of the prompt does.
+    return max(1, 2 * BUDGET // max(1, learner.bytes_per_prompt(prompt) * queries))
+
+
+def _after_every_step(
+    learner: Learner[Any], prompt: Prompt, inverse: Tensor, steps: int | None
+) -> Tensor:
+    """The weights (K + 1, b, n, d, k) that fit the answers to the prompt's queries."""
+    if not learner.traits.causal:
+        return inverse @ trajectory(learner, prompt, steps=steps).predictions.double()
+    # Fitted as they come: the answers after all steps at once would not fit into memory.
+    fitted = [
+        inverse @ learner.read(prompt, state).double()  # (b, n, d, k)
+        for state in iterate(learner, prompt, steps=steps)
+    ]
+    return torch.stack(fitted)
+
+
+def _queries(prompt: Prompt, queries: int | Tensor, seed: int) -> Tensor:
+    """What is asked: (q, d)."""
+    if prompt.layout != "pairs":
+        raise PromptError(
+            "induced weights need prompts of pairs: in a stream no other x can be asked."
+        )
+    if isinstance(queries, Tensor):
+        asked = queries
+    else:
+        shape = (max(0, queries), prompt.dims)
+        asked = torch.randn(shape, dtype=torch.float64, generator=seeded(seed))  # (q, d)
+    if asked.ndim != 2 or asked.shape[1] != prompt.dims or len(asked) < prompt.dims:
+        raise ConfigurationError(
+            f"queries have shape {tuple(asked.shape)}, expected at least {prompt.dims} of "
+            f"{prompt.dims} dimensions: fewer do not determine the weights."
+        )
+    return asked

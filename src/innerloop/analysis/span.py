@@ -1,0 +1,117 @@
+"""The span test: whether induced weights are combinations of the inputs seen so far.
+
+Fu et al. (2023, appendix B.4, eq. 42): weights of the form M X'y, with M a polynomial in X'X, are a
+sum of the examples' inputs. So are those of every method that starts at zero and moves along
+gradients of a function of Xw.
+
+Shapes: P prompts, n points, d dimensions, k outputs.
+"""
+
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from innerloop.analysis.bootstrap import bootstrap
+from innerloop.analysis.error import seeded
+from innerloop.analysis.induced import induced_weights
+from innerloop.core.chunks import rows_within_budget
+from innerloop.core.errors import PromptError
+from innerloop.core.learner import Learner
+from innerloop.core.prompt import Prompt
+
+
+def span_test(
+    learner: Learner[Any],
+    prompt: Prompt,
+    *,
+    queries: int | Tensor = 100,
+    steps: int | None = None,
+    confidence: float = 0.9,
+    draws: int = 1000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """The part of the induced weights outside the span of the examples: |w - Pw| / |w|, by prefix.
+
+    P projects on the inputs of the prefix; several outputs are taken together (Frobenius norms).
+    Weights of zero are in every span.
+
+    Returns a table with one row a prefix, from one example on: learner, prefix, mean, median, low,
+    high (the interval of the mean), rank (mean dimension of the span), chance (what a direction at
+    random has, sqrt(1 - rank/d)), prompts. From d examples on the span is everything, and the
+    residual says nothing. Positions that the prompt does not score are left out.
+    """
+    if prompt.points < 2:
+        raise PromptError("the prompt has one point and no examples: give at least two points.")
+    weights = induced_weights(learner, prompt, queries=queries, steps=steps, seed=seed)
+    outside, ranks = outside_span(weights, prompt)  # (P, n) each
+    counted = torch.ones_like(outside, dtype=torch.bool)  # (P, n)
+    if prompt.scored is not None:
+        counted = prompt.scored
+    values, counted, ranks = (each[:, 1:].cpu() for each in (outside, counted, ranks))
+    found = bootstrap(
+        values, counted=counted, confidence=confidence, draws=draws, generator=seeded(seed)
+    )
+    chance = (1 - ranks / prompt.dims).sqrt()  # (P, n - 1)
+    number = counted.sum(dim=0)  # (n - 1,)
+    columns = {
+        "learner": learner.name,
+        "prefix": torch.arange(1, prompt.points),
+        "mean": found.mean,
+        "median": found.median,
+        "low": found.low,
+        "high": found.high,
+        "rank": (ranks * counted).sum(dim=0) / number,
+        "chance": (chance * counted).sum(dim=0) / number,
+        "prompts": number,
+    }
+    return pd.DataFrame(columns).query("prompts > 0").reset_index(drop=True)
+
+
+def outside_span(weights: Tensor, prompt: Prompt) -> tuple[Tensor, Tensor]:
+    """|w - Pw| / |w| of weights (P, n, d, k), and the rank of each prefix: (P, n) each."""
+    rows = rows_within_budget(32 * prompt.points * prompt.outputs * (prompt.points + prompt.dims))
+    parts: list[Tensor] = []
+    ranks: list[Tensor] = []
+    for start in range(0, prompt.batch, rows):
+        some = slice(start, start + rows)
+        basis = nested_basis(prompt.select(some))  # (b, n - 1, d)
+        parts.append(_relative_residual(weights[some].double(), basis))
+        new = (basis != 0).any(dim=2).double().cumsum(dim=1)  # (b, n - 1)
+        ranks.append(torch.cat([torch.zeros_like(new[:, :1]), new], dim=1))  # (b, n)
+    return torch.cat(parts), torch.cat(ranks)
+
+
+def nested_basis(prompt: Prompt) -> Tensor:
+    """Rows (P, n - 1, d) of which the first i are a basis of the span of the first i inputs.
+
+    An input that lies in the span of those before it has a row of zeros. This is Gram and Schmidt's
+    method, with every row made orthogonal twice, which is enough (Kahan and Parlett); a QR
+    factorisation would fill the rows of such inputs with directions that no example has.
+    """
+    xs = prompt.xs[:, :-1].double()  # (P, n - 1, d)
+    # Inputs of a coarser type lie in a subspace up to their own rounding only.
+    coarse = torch.finfo(prompt.xs.dtype).eps
+    tolerance = max(100 * torch.finfo(torch.float64).eps, 4 * coarse)
+    basis = torch.zeros_like(xs)  # (P, n - 1, d)
+    for i in range(xs.shape[1]):
+        before, left = basis[:, :i], xs[:, i, :, None]  # (P, i, d), (P, d, 1)
+        for _ in range(2):
+            left = left - before.mT @ (before @ left)  # (P, d, 1)
+        size = left.norm(dim=1)  # (P, 1)
+        new = size > tolerance * xs[:, i].norm(dim=1, keepdim=True)  # (P, 1)
+        basis[:, i] = torch.where(new, left[..., 0] / size.masked_fill(~new, 1.0), 0.0)
+    return basis
+
+
+def _relative_residual(weights: Tensor, basis: Tensor) -> Tensor:
+    """|w - Pw| / |w| (b, n) of weights (b, n, d, k), the prefixes' rows (b, n - 1, d) given."""
+    batch, points, dims, outputs = weights.shape
+    flat = weights.transpose(1, 2).reshape(batch, dims, points * outputs)  # (b, d, n k)
+    parts = (basis @ flat).reshape(batch, points - 1, points, outputs)  # (b, n - 1, n, k)
+    seen = torch.ones(points - 1, points, dtype=torch.bool, device=weights.device).triu(1)
+    parts = parts.masked_fill(~seen[..., None], 0.0).flatten(2)  # (b, n - 1, n k)
+    outside = (flat - basis.mT @ parts).reshape(batch, dims, points, outputs)  # (b, d, n, k)
+    size = weights.norm(dim=(2, 3))  # (b, n)
+    return outside.norm(dim=(1, 3)) / size.masked_fill(size == 0, 1.0)

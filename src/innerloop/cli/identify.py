@@ -1,0 +1,158 @@
+"""`innerloop identify`: the known algorithm that is inside a learner."""
+
+import json as json_module
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from innerloop.analysis.identify import Identification
+from innerloop.analysis.identify import identify as identify_learner
+from innerloop.analysis.identify_figure import draw_identification
+from innerloop.cli.evaluate import describe, progress_bar
+from innerloop.cli.subjects import read_subjects
+from innerloop.core.errors import ConfigurationError
+from innerloop.core.files import require_file_place, require_folder, slug, write_atomically
+
+
+def identify(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LEARNER [KEY=VALUE...]",
+            help="The folder of a trained run, of an imported model or of a compiled circuit, or a "
+            "learner as `newton:steps=4`; and settings of the task, as `noise=0.5`.",
+        ),
+    ],
+    task: Annotated[
+        str | None,
+        typer.Option(help="The task to ask it. Default: that of the run, or linear."),
+    ] = None,
+    points: Annotated[
+        int | None,
+        typer.Option(help="Points in a prompt. Default: those of the run, or 2 dims + 1."),
+    ] = None,
+    prompts: Annotated[int, typer.Option(help="Prompts to compare on.")] = 256,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of the learner. Default: its own.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the prompts.")] = 0,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the figure and the CSV.")
+    ] = Path("identification"),
+    json: Annotated[Path | None, typer.Option(help="Write the answer here as JSON, too.")] = None,
+) -> None:
+    """Say which known algorithm predicts as a learner does, and how sure that is.
+
+    Every known algorithm is fitted to the learner's predictions - steps, step sizes, penalties,
+    neighbours - and ranked by what it leaves unexplained. The answer may be "none of these".
+
+    For example:
+
+    innerloop identify runs/looped-linear-...
+
+    innerloop identify newton:steps=4 dims=5
+    """
+    console = Console()
+    require_folder(output)
+    if json is not None:
+        require_file_place(json)
+    subjects = read_subjects(words, task)
+    if len(subjects.learners) != 1:
+        raise ConfigurationError(
+            f"{len(subjects.learners)} learners were named: give one at a time."
+        )
+    length = subjects.points if points is None else points
+    with progress_bar() as advance:
+        found = identify_learner(
+            subjects.learners[0], subjects.task, points=length, prompts=prompts, steps=steps,
+            seed=seed, progress=lambda _, done, total: advance("fitting", done, total),
+        )  # fmt: skip
+    title = f"{subjects.labels[0]} on {describe(subjects.name, subjects.task)}, {length} points"
+    console.print(_ranking_table(found, title))
+    if found.progression is not None:
+        console.print(_step_table(found))
+    console.print(f"[bold]{escape(found.summary())}[/]")
+    figure = draw_identification(found)
+    image = output / f"{slug(subjects.labels[0])}.png"
+    write_atomically(image, lambda file: figure.savefig(file))
+    csv = image.with_suffix(".csv")
+    write_atomically(csv, lambda file: found.ranking.to_csv(file, index=False))
+    console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
+    if json is not None:
+        text = json_module.dumps(as_json(found), indent=1) + "\n"
+        write_atomically(json, lambda file: file.write_text(text))
+
+
+def as_json(found: Identification) -> dict[str, Any]:
+    """All of an answer in plain values; what is not a number is null."""
+    progression = None if found.progression is None else found.progression.table()
+    return {
+        "learner": found.learner,
+        "family": found.family,
+        "equivalents": list(found.equivalents),
+        "parameters": found.parameters,
+        "unexplained": found.unexplained,
+        "sureness": found.sureness,
+        "prompts": found.prompts,
+        "points": found.points,
+        "mixture": [list(part) for part in found.mixture],
+        "ranking": _records(found.ranking),
+        "steps": None if progression is None else _records(progression),
+    }
+
+
+def _records(table: pd.DataFrame) -> Any:
+    """The rows of a table in plain values."""
+    return json_module.loads(str(table.to_json(orient="records")))
+
+
+def _ranking_table(found: Identification, title: str) -> Table:
+    shown = Table(title=escape(title), title_justify="left", caption_justify="left")
+    shown.caption = escape(
+        "SPD: squared prediction difference / E[y²], 90% interval; SimW: cosine of induced weights"
+    )
+    shown.add_column("algorithm", style="cyan", overflow="fold")
+    for name in ("unexplained", "SPD", "90% interval", "SimW"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    same = {found.family, *found.equivalents}
+    for row in found.ranking.to_dict("records"):
+        similar = row["sim_w"]
+        known = similar is not None and not math.isnan(similar)
+        shown.add_row(
+            escape(str(row["algorithm"])),
+            f"{row['unexplained']:.2g}",
+            f"{row['spd']:.2g}",
+            f"{row['low']:.2g} .. {row['high']:.2g}",
+            f"{similar:.4f}" if known else "-",
+            style="bold" if row["family"] in same else None,
+        )
+    return shown
+
+
+def _step_table(found: Identification) -> Table:
+    """A handful of steps with the iterations that they match, and how well lines fit."""
+    assert found.progression is not None
+    matches = found.progression.matches
+    shown = Table(title="step by step: the best-matching iteration (SimE)", title_justify="left")
+    shown.caption_justify = "left"
+    told = [
+        f"{name}: linear R² {match.linear.r_squared:.2f}, exponential R² "
+        f"{match.log_linear.r_squared:.2f}"
+        for name, match in matches.items()
+    ]
+    shown.caption = escape("\n".join(told))
+    shown.add_column("step", justify="right")
+    for name in matches:
+        shown.add_column(escape(name), justify="right")
+    total = len(next(iter(matches.values())).best)
+    chosen = sorted({round(i * (total - 1) / 7) for i in range(8)}) if total > 8 else range(total)
+    for step in chosen:
+        cells = [f"{int(each.best[step])} ({each.value[step]:.3f})" for each in matches.values()]
+        shown.add_row(str(step), *cells)
+    return shown

@@ -1,0 +1,168 @@
+"""The span test, against a least squares fit a prompt and prefix."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import innerloop as il
+from innerloop.analysis.induced import induced_weights
+from innerloop.analysis.span import outside_span, span_test
+from innerloop.core import chunks
+from innerloop.core.errors import PromptError
+from innerloop.core.learner import Learner
+from innerloop.core.prompt import Prompt
+from innerloop.core.tolerances import REFERENCE
+from innerloop.learners import (
+    OLS,
+    FromFunction,
+    GradientDescent,
+    Lasso,
+    NearestNeighbors,
+    Newton,
+    OnlineGradientDescent,
+    Ridge,
+)
+from innerloop.models import InContextTransformer, Stack
+from innerloop.models.transformer import TransformerConfig
+
+DrawPrompt = Callable[..., Prompt]
+
+
+def column(table: pd.DataFrame, name: str) -> np.ndarray:
+    return table[name].to_numpy()
+
+
+def transformer() -> InContextTransformer:
+    config = TransformerConfig(dims=4, points=9, backbone=Stack(layers=2, width=16, heads=2))
+    return InContextTransformer(config, generator=torch.Generator().manual_seed(5)).double()
+
+
+def slowly(learner: Learner[Any], prompt: Prompt) -> np.ndarray:
+    """Eq. 42 of Fu et al.: fit coefficients, one prompt and prefix at a time: (P, n - 1)."""
+    weights = induced_weights(learner, prompt).numpy()  # (P, n, d, k)
+    residuals = np.zeros((prompt.batch, prompt.points - 1))
+    for b in range(prompt.batch):
+        for i in range(1, prompt.points):
+            inputs, w = prompt.xs[b, :i].numpy().T, weights[b, i]  # (d, i), (d, k)
+            fitted = inputs @ np.linalg.lstsq(inputs, w, rcond=1e-12)[0]
+            if w.any():  # zero is in every span; the Lasso has such weights
+                residuals[b, i - 1] = np.linalg.norm(w - fitted) / np.linalg.norm(w)
+    return residuals
+
+
+def deficient(prompt: Prompt) -> Prompt:
+    """The prompt with inputs that repeat those before: twice the third, and a combination."""
+    xs = prompt.xs.clone()
+    xs[:, 1] = 2 * xs[:, 0]
+    xs[:, 3] = xs[:, 0] - 3 * xs[:, 2]
+    xs[:, 4] = 0.0
+    return replace(prompt, xs=xs)
+
+
+@pytest.mark.parametrize("repeats", [False, True], ids=["general", "repeated inputs"])
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("learner", [NearestNeighbors(2), Lasso(0.1)])
+def test_equal_to_a_fit_of_each_prefix(
+    learner: Learner[Any], outputs: int, repeats: bool, random_prompt: DrawPrompt
+) -> None:
+    prompt = random_prompt(6, 9, 4, outputs=outputs)
+    prompt = deficient(prompt) if repeats else prompt
+    table = span_test(learner, prompt)
+    expected = slowly(learner, prompt)
+    assert list(column(table, "prefix")) == list(range(1, 9))
+    assert np.abs(column(table, "mean") - expected.mean(axis=0)).max() < REFERENCE
+    ranks = [np.linalg.matrix_rank(prompt.xs[:, :i].numpy()).mean() for i in range(1, 9)]
+    assert list(column(table, "rank")) == ranks
+    assert np.allclose(column(table, "chance"), np.sqrt(1 - np.array(ranks) / 4))
+    assert (column(table, "low") <= column(table, "mean")).all()
+    assert (column(table, "mean") <= column(table, "high")).all()
+
+
+def test_a_transformer_is_fitted_as_well(random_prompt: DrawPrompt) -> None:
+    prompt = random_prompt(5, 9, 4)
+    table = span_test(transformer(), prompt)
+    assert np.abs(column(table, "mean") - slowly(transformer(), prompt).mean(axis=0)).max() < 1e-8
+    assert (column(table, "low")[:3] > 0.05).all()  # random weights know of no span
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [OLS(), Ridge(0.3), Newton(4), GradientDescent(5), OnlineGradientDescent()],
+    ids=lambda learner: learner.name,
+)
+@pytest.mark.parametrize("repeats", [False, True], ids=["general", "repeated inputs"])
+def test_methods_that_start_at_zero_stay_in_the_span(
+    learner: Learner[Any], repeats: bool, random_prompt: DrawPrompt
+) -> None:
+    prompt = random_prompt(6, 9, 4)
+    prompt = deficient(prompt) if repeats else prompt
+    table = span_test(learner, prompt)
+    assert column(table, "high").max() < REFERENCE
+
+
+def test_a_start_outside_the_span_stays_outside(random_prompt: DrawPrompt) -> None:
+    """Gradient descent never moves what is orthogonal to the inputs."""
+    prompt, start = random_prompt(6, 9, 4), np.array([1.0, -2.0, 0.5, 3.0])
+    learner = GradientDescent(5, start=tuple(start))
+    found, _ = outside_span(learner.weights(prompt), prompt)  # (P, n)
+    size = learner.weights(prompt).norm(dim=(2, 3)).numpy()  # (P, n)
+    for b in range(6):
+        for i in range(1, 4):
+            basis = np.linalg.qr(prompt.xs[b, :i].numpy().T)[0]  # (d, i)
+            outside = np.linalg.norm(start - basis @ (basis.T @ start))
+            assert float(found[b, i]) == pytest.approx(outside / size[b, i], rel=1e-8)
+    assert found[:, 0].numpy() == pytest.approx(1)  # without examples nothing is in the span
+
+
+def test_chance_is_what_a_fixed_direction_has() -> None:
+    task = il.tasks.LinearRegression(dims=5, dtype="float64")
+    prompt = task.sample(2000, 7, generator=torch.Generator().manual_seed(1))
+    fixed = torch.ones(2000, 7, 5, 1, dtype=torch.float64)  # weights that ignore the prompt
+    outside, ranks = outside_span(fixed, prompt)  # (P, n) each
+    squares = outside.square()  # (P, n)
+    expected = 1 - ranks[0] / 5  # (n,)
+    error = squares.std(dim=0) / 2000**0.5  # (n,)
+    assert (squares.mean(dim=0) - expected).abs().max() < 1e-10 + 5 * error.max()
+    assert outside[:, 5:].max() < 1e-12
+
+
+def test_weights_of_zero_are_in_every_span(random_prompt: DrawPrompt) -> None:
+    zero = FromFunction(lambda xs, ys: 0 * ys, label="zero")
+    assert (column(span_test(zero, random_prompt(3, 6, 4)), "mean") == 0).all()
+
+
+def test_single_precision_is_fine_but_for_its_rounding(random_prompt: DrawPrompt) -> None:
+    prompt = deficient(random_prompt(6, 9, 4)).to(dtype=torch.float32)
+    table = span_test(OLS(), prompt)
+    assert list(column(table, "rank")) == [1, 1, 2, 2, 2, 3, 4, 4]
+    assert column(table, "high").max() < 1e-5
+
+
+def test_positions_that_are_not_scored_are_left_out(random_prompt: DrawPrompt) -> None:
+    prompt = random_prompt(6, 6, 4)
+    scored = torch.ones(6, 6, dtype=torch.bool)
+    scored[:, 2], scored[1:, 3] = False, False
+    table = span_test(NearestNeighbors(2), replace(prompt, scored=scored))
+    assert list(column(table, "prefix")) == [1, 3, 4, 5]
+    assert list(column(table, "prompts")) == [6, 1, 6, 6]
+    alone = slowly(NearestNeighbors(2), prompt)[0, 2]
+    assert column(table, "mean")[1] == pytest.approx(alone, rel=1e-8)
+
+
+def test_chunks_change_nothing(random_prompt: DrawPrompt, monkeypatch: pytest.MonkeyPatch) -> None:
+    prompt = random_prompt(7, 6, 4)
+    weights = induced_weights(Lasso(0.1), prompt)
+    whole = outside_span(weights, prompt)
+    monkeypatch.setattr(chunks, "BUDGET", 1)  # a prompt at a time
+    for part, all_at_once in zip(outside_span(weights, prompt), whole, strict=True):
+        assert torch.allclose(part, all_at_once, atol=1e-12)
+
+
+def test_prompts_without_examples_are_refused(random_prompt: DrawPrompt) -> None:
+    with pytest.raises(PromptError, match="at least two points"):
+        span_test(OLS(), random_prompt(3, 1, 4))
