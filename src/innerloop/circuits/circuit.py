@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from pydantic import Field
@@ -10,6 +11,9 @@ from innerloop.circuits.blueprint import Blueprint
 from innerloop.circuits.compile import build
 from innerloop.core.config import Config
 from innerloop.models.transformer import InContextTransformer
+
+if TYPE_CHECKING:
+    from innerloop.circuits.linear_looped import LinearLoopedCircuit
 
 
 class Circuit(InContextTransformer):
@@ -44,6 +48,6 @@ class CircuitSettings(Config):
     def blueprint(self) -> Blueprint:
         """The construction in terms of slots."""
 
-    def build(self) -> Circuit:
+    def build(self) -> "Circuit | LinearLoopedCircuit":
         """The construction as weights."""
         return Circuit(self.blueprint())

@@ -26,6 +26,10 @@ class NewtonRelu(CircuitSettings):
         default=None,
         description="alpha: M starts at alpha S; None: safe for standard normal inputs",
     )
+    one_hot: bool = Field(
+        default=False,
+        description="a number for each place, not two for all: wider, and can be trained further",
+    )
 
     def blueprint(self) -> Blueprint:
         """Pair x and y; M_0 x; a step; the sum of y_j (m_j . x)."""
@@ -33,22 +37,33 @@ class NewtonRelu(CircuitSettings):
         residual = Residual()
         x = residual.slot("x", self.dims)
         y = residual.slot("y", 1)
-        places = Places.declare(residual, 2 * self.points - 1)
+        tokens = 2 * self.points - 1
+        if self.one_hot:
+            place = residual.slot("place", tokens)
+            places = torch.eye(tokens, dtype=torch.float64)  # (T, T)
+            # From a place to the one before it, which the first does not have.
+            back, key = torch.diag(places.new_ones(tokens - 1), 1) @ place, place
+        else:
+            numbers = Places.declare(residual, tokens)
+            place, places = numbers.slot, numbers.values
+            # 1 - (p - t)^2 is 1 at the place before one's own, and 0 or less elsewhere.
+            back, key = numbers.looking_back(1) + constant(0.0, 0.0, 1.0), numbers.keys()
         example = residual.slot("x of the example", self.dims)
         moved = residual.slot("M x", self.dims)
         change = residual.slot("change", self.dims)
         answer = residual.slot("answer", 1)
         pair = Head(
-            # 1 - (p - t)^2 is 1 at the place before one's own, and 0 or less elsewhere.
-            query=places.looking_back(1) + constant(0.0, 0.0, 1.0),
-            key=places.keys(),
+            query=back,
+            key=key,
             values={example: x},
             says="x_j onto the token of y_j",
         )
+        # A third of alpha's digits in each: training moves all weights alike, large or small.
+        root = alpha ** (1 / 3)
         begin = relu_products(
-            query=alpha * example,
-            key=example,
-            values={moved: example},
+            query=root * example,
+            key=root * example,
+            values={moved: root * example},
             says="M_0 x_i = alpha sum_j (x_i . x_j) x_j",
         )
         step = relu_products(
@@ -74,7 +89,7 @@ class NewtonRelu(CircuitSettings):
             tokens=Tokens(
                 inputs={x: torch.eye(self.dims, dtype=torch.float64)},
                 outputs={y: torch.ones(1, 1, dtype=torch.float64)},
-                positions={places.slot: places.values},
+                positions={place: places},
             ),
             pre=(
                 Layer(heads=(pair,), title="pair x and y"),

@@ -6,18 +6,30 @@ from typing import Any
 from pydantic import ValidationError
 
 from innerloop.circuits.autoregression import Autoregression
+from innerloop.circuits.causal_gradient_descent import CausalGradientDescent
 from innerloop.circuits.chain import Chain
 from innerloop.circuits.circuit import Circuit, CircuitSettings
+from innerloop.circuits.linear_attention import LinearAttention
+from innerloop.circuits.linear_looped import LinearLooped, LinearLoopedCircuit
 from innerloop.circuits.newton_relu import NewtonRelu
+from innerloop.circuits.newton_softmax import NewtonSoftmax
 from innerloop.circuits.representation import Representation
+from innerloop.circuits.sgd import Sgd
+from innerloop.circuits.sherman_morrison import ShermanMorrison
 from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.explain import explain
 
 CIRCUITS: dict[str, type[CircuitSettings]] = {
+    "linear-attention": LinearAttention,
+    "linear-looped": LinearLooped,
     "newton-relu": NewtonRelu,
+    "newton-softmax": NewtonSoftmax,
+    "causal-gradient-descent": CausalGradientDescent,
     "representation": Representation,
     "autoregression": Autoregression,
     "chain": Chain,
+    "sgd": Sgd,
+    "sherman-morrison": ShermanMorrison,
 }
 """Every circuit's settings, by its name."""
 
@@ -25,7 +37,7 @@ NAMES = tuple(CIRCUITS)
 """What `compile` takes."""
 
 
-def compile(name: str, **settings: Any) -> Circuit:
+def compile(name: str, **settings: Any) -> Circuit | LinearLoopedCircuit:
     """A known algorithm as the weights of a transformer: `compile("newton-relu", dims=5, steps=8)`.
 
     Settings are those of the circuit's own configuration; an unknown one is refused by name.

@@ -2,6 +2,7 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -84,8 +85,23 @@ class Learner(ABC, Generic[State]):
         )
 
     def features(self, prompt: Prompt, state: State) -> Tensor:
-        """The hidden states (B, tokens, width), for models: what probes and readouts read."""
+        """The hidden states (B, tokens, width), for models: what probes read."""
         raise NotSupportedError(f"{self.name} has no hidden states: it is not a model.")
+
+    def input_tokens(self, prompt: Prompt) -> Sequence[int]:
+        """Where each of the n points' x stands among the tokens of `features`.
+
+        Of a causal model, the tokens up to x_i's know x_0 .. x_i and y_0 .. y_{i-1} and no more.
+        """
+        raise NotSupportedError(f"{self.name} has no tokens: it is not a model.")
+
+    def readout_inputs(self, prompt: Prompt, state: State) -> Tensor:
+        """What a linear readout turns into answers, for models: what others are fitted to.
+
+        (B, n, width) at x_i, or (B, n, q, width) at the prompt's queries; the width is the same at
+        every step.
+        """
+        raise NotSupportedError(f"{self.name} has no readout: it is not a model.")
 
     def bytes_per_prompt(self, prompt: Prompt) -> int:
         """About how much memory one prompt takes while the learner runs.

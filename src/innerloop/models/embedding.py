@@ -61,6 +61,10 @@ class PromptEmbedding(nn.Module):
         """T, the tokens of a prompt."""
         return self.first + self.stride * (points - 1) + 1
 
+    def input_tokens(self, points: int) -> range:
+        """Where the x tokens stand among all."""
+        return range(self.first, self.tokens(points), self.stride)
+
     def inputs(self, states: Tensor) -> Tensor:
         """The states (B, n, D) of the x tokens among (B, T, D)."""
         return states[:, self.first :: self.stride]

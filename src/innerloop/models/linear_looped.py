@@ -10,6 +10,7 @@ This is linear in z, so that an alpha other than 1 multiplies all of it, and the
 Chen et al. (2025) ask for is alpha times the weights that are found with alpha = 1.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -137,6 +138,17 @@ class LinearLoopedTransformer(Model[Tensor, LinearLoopedConfig]):
     def features(self, prompt: Prompt, state: Tensor) -> Tensor:
         """The last row of each prefix, those of several outputs side by side: (B, n, k (d + 1))."""
         return state.transpose(1, 2).flatten(2)
+
+    def input_tokens(self, prompt: Prompt) -> Sequence[int]:
+        """The last row of prefix i is token i; it knows the examples before x_i."""
+        return range(prompt.points)
+
+    def readout_inputs(self, prompt: Prompt, state: Tensor) -> Tensor:
+        """The products whose sum is -x . q, coordinate by coordinate: (B, n[, q], d k)."""
+        weights = self._weights(state)  # (B, n, d, k)
+        asked = prompt.asked.to(weights)  # (B, n, q, d)
+        products = (asked[..., None] * weights[:, :, None]).flatten(3)  # (B, n, q, d k)
+        return products.squeeze(2) if prompt.queries is None else products
 
     def moving(self, state: Tensor) -> Tensor:
         """The last rows."""

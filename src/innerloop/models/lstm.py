@@ -3,6 +3,7 @@
 Shapes, beside those of a prompt: T tokens, D width.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal, cast
 
@@ -103,13 +104,21 @@ class LSTM(Model[Hidden, LSTMConfig]):
 
     def outputs(self, prompt: Prompt, state: Hidden) -> Tensor:
         """The readout of the hidden states of the current layer."""
-        if state.asked is not None:
-            return self.readout(state.asked)  # (B, n, q, k)
-        return self.readout(self.embedding.inputs(state.tokens))  # (B, n, k)
+        return self.readout(self.readout_inputs(prompt, state))  # (B, n[, q], k)
 
     def features(self, prompt: Prompt, state: Hidden) -> Tensor:
         """The hidden states of the tokens in the current layer."""
         return state.tokens
+
+    def input_tokens(self, prompt: Prompt) -> Sequence[int]:
+        """Every other token in pairs, every token in a stream."""
+        return self.embedding.input_tokens(prompt.points)
+
+    def readout_inputs(self, prompt: Prompt, state: Hidden) -> Tensor:
+        """The hidden states of the x tokens or the queries in the current layer."""
+        if state.asked is not None:
+            return state.asked  # (B, n, q, D)
+        return self.embedding.inputs(state.tokens)  # (B, n, D)
 
     def matrices(self) -> list[nn.Parameter]:
         """The four gates' maps from the layer below, and from the token before."""

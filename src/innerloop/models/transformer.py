@@ -1,5 +1,6 @@
 """The in-context transformer: prompt embedding, backbone, readout."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -131,14 +132,22 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
 
     def outputs(self, prompt: Prompt, state: BackboneState) -> Tensor:
         """The readout of what the post-transformer and the final norm make of the state."""
-        hidden = self.backbone.end(state, self.embedding.visible)
-        if hidden.asked is not None:
-            return self.readout(hidden.asked)  # (B, n, q, k)
-        return self.readout(self.embedding.inputs(hidden.tokens))  # (B, n, k)
+        return self.readout(self.readout_inputs(prompt, state))  # (B, n[, q], k)
 
     def features(self, prompt: Prompt, state: BackboneState) -> Tensor:
         """The residual stream of the tokens, before any final norm."""
         return state.now.tokens
+
+    def input_tokens(self, prompt: Prompt) -> Sequence[int]:
+        """Every other token in pairs, every token in a stream."""
+        return self.embedding.input_tokens(prompt.points)
+
+    def readout_inputs(self, prompt: Prompt, state: BackboneState) -> Tensor:
+        """What the post-transformer and the final norm make of the x tokens or the queries."""
+        hidden = self.backbone.end(state, self.embedding.visible)
+        if hidden.asked is not None:
+            return hidden.asked  # (B, n, q, D)
+        return self.embedding.inputs(hidden.tokens)  # (B, n, D)
 
     def moving(self, state: BackboneState) -> Tensor:
         """The residual stream, of a loop."""

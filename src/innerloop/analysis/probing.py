@@ -1,0 +1,260 @@
+"""Probing: what can be decoded from a model's hidden states, after which step, at which tokens.
+
+Akyurek et al. (2022, section 5) and Yang et al. (2024, appendix F). A probe for prefix i may look
+at the tokens up to x_i, which is what the prediction at i knows.
+
+Shapes: S steps, p prefixes, P prompts, T tokens, D width, m target numbers.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from innerloop.analysis.bootstrap import bootstrap
+from innerloop.analysis.error import seeded
+from innerloop.analysis.probe_features import (
+    hidden_states,
+    steps_at_once,
+    visible_tokens,
+    without_questions,
+)
+from innerloop.analysis.probe_program import ProbeSettings, evaluate_probes, train_probes
+from innerloop.core.errors import ConfigurationError, NotSupportedError, PromptError
+from innerloop.core.learner import Learner
+from innerloop.core.prompt import Prompt
+from innerloop.learners.ols import OLS
+from innerloop.learners.prefix import counts, moments
+
+Target = Callable[[Prompt], Tensor]
+"""What a probe is to find: (B, n, m), entry i of the examples before point i."""
+
+
+def moment(prompt: Prompt) -> Tensor:
+    """X'y over the number of examples of each prefix: (B, n, d k) in float64.
+
+    The papers' X'y is this times the number of examples, which is the same for all prompts of a
+    prefix: divided by it, prefixes can be compared and averaged.
+    """
+    number = counts(prompt).clamp(min=1)[:, None, None]  # (n, 1, 1)
+    return (moments(prompt) / number).flatten(2)
+
+
+def least_squares(prompt: Prompt) -> Tensor:
+    """The weights of ordinary least squares, of minimum norm, of each prefix: (B, n, d k)."""
+    return OLS().weights(prompt).flatten(2)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ProbeErrors:
+    """Mean squared errors over d of all probes, (S, p) each, in float64."""
+
+    mean: Tensor
+    """Over the held-out prompts."""
+    low: Tensor
+    high: Tensor
+    training: Tensor
+    """Over the prompts that they were trained on: far below the mean, they were too few."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Probing:
+    """What probes found, after each step and at each prefix."""
+
+    steps: Tensor
+    """(S,) int64: after how many steps the hidden states were taken."""
+    prefixes: Tensor
+    """(p,) int64."""
+    errors: ProbeErrors
+    """Of probes trained on the prompts."""
+    control: ProbeErrors | None
+    """Of probes trained on the control's prompts, at the same held-out prompts."""
+    variances: Tensor
+    """(p,): the variance of a target number, over the held-out prompts."""
+    attention: Tensor
+    """(S, p, T): how the probes weigh the tokens, averaged over the held-out prompts."""
+    dims: int
+    """d, by which errors are divided."""
+
+    @property
+    def relative(self) -> Tensor:
+        """(S, p): errors over the target's variance; 1 is to know its mean and nothing else."""
+        return self.errors.mean * self.dims / self.variances
+
+    def table(self) -> pd.DataFrame:
+        """One row a step and prefix.
+
+        step, prefix, error, low, high, relative, training, token (the one most attended to),
+        weight (of it), and control, control_low, control_high where there is a control.
+        """
+        weight, token = self.attention.max(dim=2)  # (S, p) each
+        columns = {
+            "step": self.steps[:, None].expand_as(token),
+            "prefix": self.prefixes.expand_as(token),
+            "error": self.errors.mean,
+            "low": self.errors.low,
+            "high": self.errors.high,
+            "relative": self.relative,
+            "training": self.errors.training,
+            "token": token,
+            "weight": weight,
+        }
+        if self.control is not None:
+            columns["control"] = self.control.mean
+            columns["control_low"] = self.control.low
+            columns["control_high"] = self.control.high
+        return pd.DataFrame({name: value.flatten() for name, value in columns.items()})
+
+
+@torch.no_grad()
+def probe(
+    learner: Learner[Any],
+    prompts: Prompt,
+    target: Target,
+    *,
+    held_out: Prompt | None = None,
+    control: Prompt | None = None,
+    at_steps: Sequence[int] | None = None,
+    at_prefixes: Sequence[int] | None = None,
+    settings: ProbeSettings | None = None,
+    confidence: float = 0.9,
+    draws: int = 1000,
+    seed: int = 0,
+) -> Probing:
+    """Train a probe for each step and prefix to find the target in the learner's `features`.
+
+    The learner is run and never trained. Errors are those on the held-out prompts: the last quarter
+    of the prompts unless others are given. `control` are prompts of a task that needs no learning
+    in context (the same task with w fixed to ones): other probes are trained on them, and tested on
+    the same held-out prompts. Steps are all of 0 .. learner.steps unless given, prefixes all but
+    the empty one; a learner that is not causal has the last prefix only.
+    """
+    settings = ProbeSettings() if settings is None else settings
+    if held_out is None:
+        prompts, held_out = _split(prompts)
+    steps, prefixes = _places(learner, prompts, at_steps, at_prefixes)
+    several = [prompts] if control is None else [prompts, control]
+    several = [without_questions(learner, training) for training in several]
+    held_out = without_questions(learner, held_out)
+    _require_alike(*several, held_out)
+    index = torch.tensor(prefixes, device=held_out.xs.device)  # (p,)
+    visible = visible_tokens(learner, held_out, prefixes)  # (p, T)
+    wanted = _targets(target, held_out)[:, index]  # (P, p, m)
+    found: list[ProbeErrors] = []
+    attention: list[Tensor] = []
+    for training in several:
+        errors, fitted, weights = _train_and_test(
+            learner, training, held_out, target, steps, index, visible, settings, seed
+        )  # (S, p, P), (S, p), (S, p, T)
+        found.append(_with_interval(errors, fitted, held_out.dims, confidence, draws, seed))
+        attention.append(weights)
+    return Probing(
+        steps=torch.tensor(steps),
+        prefixes=torch.tensor(prefixes),
+        errors=found[0],
+        control=None if control is None else found[1],
+        variances=wanted.double().var(dim=0, correction=0).mean(dim=1).cpu(),
+        attention=attention[0],
+        dims=held_out.dims,
+    )
+
+
+def _train_and_test(
+    learner: Learner[Any],
+    training: Prompt,
+    held_out: Prompt,
+    target: Target,
+    steps: Sequence[int],
+    index: Tensor,
+    visible: Tensor,
+    settings: ProbeSettings,
+    seed: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Errors (S, p, P) on the held-out prompts and (S, p) in training, attention (S, p, T).
+
+    Hidden states of as many steps are held at once as fit; the learner runs once for each such
+    group, which costs little beside the training.
+    """
+    known = _targets(target, training)[:, index]  # (P, p, m)
+    wanted = _targets(target, held_out)[:, index]  # (P', p, m)
+    many = steps_at_once(learner, training, held_out, visible, settings)
+    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    for start in range(0, len(steps), many):
+        some = steps[start : start + many]
+        features = hidden_states(learner, training, some, visible.shape[1])  # (s, P, T, D)
+        probes = train_probes(features, known, visible, settings, seed=seed)
+        fitted, _ = evaluate_probes(probes, features, known)  # (s, p, P)
+        del features  # before the next are computed
+        features = hidden_states(learner, held_out, some, visible.shape[1])  # (s, P', T, D)
+        errors, attention = evaluate_probes(probes, features, wanted)  # (s, p, P'), (s, p, T)
+        del features
+        found.append((errors.cpu(), fitted.mean(dim=2).cpu(), attention.cpu()))
+    errors, fitted, attention = (torch.cat(parts) for parts in zip(*found, strict=True))
+    return errors, fitted, attention
+
+
+def _with_interval(
+    errors: Tensor, training: Tensor, dims: int, confidence: float, draws: int, seed: int
+) -> ProbeErrors:
+    """Means over the prompts of (S, p, P), divided by d, with bootstrap intervals."""
+    values = (errors / dims).flatten(0, 1).T  # (P, S p)
+    found = bootstrap(values, confidence=confidence, draws=draws, generator=seeded(seed))
+    mean, low, high = (part.reshape(training.shape) for part in (found.mean, found.low, found.high))
+    return ProbeErrors(mean=mean, low=low, high=high, training=training / dims)
+
+
+def _targets(target: Target, prompt: Prompt) -> Tensor:
+    """The target (B, n, m), checked."""
+    found = target(prompt)
+    if found.ndim != 3 or found.shape[:2] != (prompt.batch, prompt.points):
+        raise ConfigurationError(
+            f"the target has shape {tuple(found.shape)}, expected ({prompt.batch}, "
+            f"{prompt.points}, m): give m numbers for every prompt and prefix."
+        )
+    return found
+
+
+def _places(
+    learner: Learner[Any],
+    prompt: Prompt,
+    at_steps: Sequence[int] | None,
+    at_prefixes: Sequence[int] | None,
+) -> tuple[list[int], list[int]]:
+    """The steps and the prefixes to probe, checked."""
+    last = prompt.points - 1
+    causal = learner.traits.causal
+    usual = range(min(1, last) if causal else last, prompt.points)
+    prefixes = list(usual if at_prefixes is None else at_prefixes)
+    steps = list(range(learner.steps + 1) if at_steps is None else at_steps)
+    if not steps or min(steps) < 0 or len(set(steps)) < len(steps):
+        raise ConfigurationError(f"at_steps is {steps}, expected different numbers from 0 on.")
+    if not prefixes or not 0 <= min(prefixes) <= max(prefixes) <= last:
+        raise ConfigurationError(
+            f"at_prefixes is {prefixes}, expected numbers from 0 to {last} for {last + 1} points."
+        )
+    if not causal and prefixes != [last]:
+        raise NotSupportedError(
+            f"{learner.name} is not causal: its hidden states belong to the whole prompt. Probe "
+            f"its last prefix, {last}, and shorter prompts for shorter ones."
+        )
+    return steps, prefixes
+
+
+def _split(prompts: Prompt) -> tuple[Prompt, Prompt]:
+    """Three quarters to train on, and the rest."""
+    if prompts.batch < 2:
+        raise PromptError("one prompt cannot be split: give two at least, or held-out prompts.")
+    cut = prompts.batch - max(1, prompts.batch // 4)
+    return prompts.select(slice(0, cut)), prompts.select(slice(cut, None))
+
+
+def _require_alike(*several: Prompt) -> None:
+    kinds = [(part.points, part.dims, part.outputs, part.layout) for part in several]
+    if len(set(kinds)) > 1:
+        raise PromptError(
+            "probes are trained and tested on prompts of (points, dims, outputs, layout) "
+            f"{', '.join(map(str, kinds))}: give the same for all."
+        )

@@ -1,0 +1,151 @@
+"""Whether one learner is another, step by step: a circuit and the algorithm that it should run."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from innerloop.core.chunks import rows_within_budget
+from innerloop.core.errors import ConfigurationError, PromptError
+from innerloop.core.iterate import trajectory
+from innerloop.core.learner import Learner
+from innerloop.core.prompt import Prompt
+
+SLICE = 128
+"""Prompts compared at a time: the predictions after every step of both are held at once."""
+
+Tolerance = float | Callable[[int], float]
+"""How far apart two learners may be: one number, or one a step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepError:
+    """The worst error after a number of steps, and where it is."""
+
+    step: int
+    error: float
+    """|a - b| / max(1, |b|); infinite where either is not a number."""
+    tolerance: float
+    prompt: int
+    prefix: int
+    """How many examples were seen."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the error is within the tolerance."""
+        return self.error <= self.tolerance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """How far a circuit is from its algorithm after every step."""
+
+    circuit: str
+    algorithm: str
+    steps: tuple[StepError, ...]
+    """From before the first step on."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether every step is within its tolerance."""
+        return all(step.holds for step in self.steps)
+
+    @property
+    def worst(self) -> StepError:
+        """The step with the largest error; the first of several."""
+        return max(self.steps, key=lambda step: step.error)
+
+    @property
+    def failed(self) -> StepError | None:
+        """The first step that is beyond its tolerance: later ones may only carry it on."""
+        return next((step for step in self.steps if not step.holds), None)
+
+    def table(self) -> pd.DataFrame:
+        """One row a step: step, error, tolerance, prompt, prefix, holds."""
+        columns = ("step", "error", "tolerance", "prompt", "prefix", "holds")
+        rows = [[getattr(step, name) for name in columns] for step in self.steps]
+        return pd.DataFrame(rows, columns=list(columns))
+
+    def __str__(self) -> str:
+        told = self.worst if self.failed is None else self.failed
+        sign, verdict = ("<=", "is") if self.failed is None else (">", "is not")
+        which = "at worst" if self.failed is None else "first"
+        return (
+            f"{self.circuit} {verdict} {self.algorithm} over {len(self.steps) - 1} steps: {which} "
+            f"{told.error:.2g} {sign} {told.tolerance:.2g} after step {told.step}, at prefix "
+            f"{told.prefix} of prompt {told.prompt}"
+        )
+
+
+def verify(
+    circuit: Learner[Any],
+    algorithm: Learner[Any],
+    prompt: Prompt,
+    *,
+    tolerance: Tolerance,
+    steps: int | None = None,
+) -> Verification:
+    """Compare two learners on all prompts, prefixes and outputs, before and after every step.
+
+    An error is |circuit - algorithm| / max(1, |algorithm|). Positions that the prompt does not
+    score are left out. Without steps both take their own number, which must be the same.
+    """
+    if steps is None and circuit.steps != algorithm.steps:
+        raise ConfigurationError(
+            f"{circuit.name} takes {circuit.steps} steps and {algorithm.name} {algorithm.steps}: "
+            "give both the same number, or say how many steps to compare."
+        )
+    if prompt.scored is not None and not bool(prompt.scored.any()):
+        raise PromptError("the prompt scores no position: there is nothing to compare.")
+    total = circuit.steps if steps is None else steps
+    worst: list[tuple[float, int, int]] = [(-1.0, 0, 0)] * (total + 1)
+    rows = min(SLICE, *(_rows(learner, prompt) for learner in (circuit, algorithm)))
+    for start in range(0, prompt.batch, rows):
+        part = prompt.select(slice(start, start + rows))
+        with torch.no_grad():
+            errors = _errors(circuit, algorithm, part, total)  # (K + 1, b, n)
+        largest, places = errors.flatten(1).max(dim=1)  # (K + 1,), (K + 1,)
+        for step, (error, place) in enumerate(zip(largest.tolist(), places.tolist(), strict=True)):
+            found = (error, start + place // prompt.points, place % prompt.points)
+            worst[step] = max(worst[step], found, key=lambda entry: entry[0])
+    return Verification(
+        circuit=circuit.name,
+        algorithm=algorithm.name,
+        steps=_with_tolerances(worst, tolerance),
+    )
+
+
+def _rows(learner: Learner[Any], prompt: Prompt) -> int:
+    """How many prompts fit; those that are not causal are run in parts by the loop itself."""
+    if not learner.traits.causal:
+        return SLICE
+    return rows_within_budget(learner.bytes_per_prompt(prompt))
+
+
+def _errors(circuit: Learner[Any], algorithm: Learner[Any], prompt: Prompt, steps: int) -> Tensor:
+    """The worst over queries and outputs: (K + 1, B, n); unscored positions count as none."""
+    found = trajectory(circuit, prompt, steps=steps).predictions.double()  # (K + 1, B, n[, q], k)
+    expected = trajectory(algorithm, prompt, steps=steps).predictions.double()  # the same
+    errors = (found - expected).abs() / expected.abs().clamp(min=1)  # (K + 1, B, n[, q], k)
+    # Two infinities have no difference that is a number, and agree in nothing.
+    errors = errors.nan_to_num(nan=torch.inf, posinf=torch.inf).flatten(3).amax(dim=3)
+    return errors if prompt.scored is None else errors.masked_fill(~prompt.scored, -1.0)
+
+
+def _with_tolerances(
+    worst: Sequence[tuple[float, int, int]], tolerance: Tolerance
+) -> tuple[StepError, ...]:
+    steps: list[StepError] = []
+    for step, (error, prompt, prefix) in enumerate(worst):
+        allowed = float(tolerance(step) if callable(tolerance) else tolerance)
+        if not allowed >= 0:
+            raise ConfigurationError(
+                f"the tolerance after step {step} is {allowed}, expected a number of at least 0."
+            )
+        steps.append(
+            StepError(step=step, error=error, tolerance=allowed, prompt=prompt, prefix=prefix)
+        )
+    return tuple(steps)

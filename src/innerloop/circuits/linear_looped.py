@@ -1,0 +1,97 @@
+"""Gradient descent by the linear looped transformer: Chen et al. (2025), lemma 4.1, theorem 4.2.
+
+It is another model than the rest: an example is one row (x_j, y_j) of Z, and the last row
+(q, alpha), which starts at (0, 1), is the only one that attends. With Q = I and P = diag(I, 0) a
+step is q <- q - step_size sum_j (q . x_j + alpha y_j) x_j, so that -q runs gradient descent from 0.
+"""
+
+from functools import cached_property
+from typing import Annotated
+
+import torch
+from pydantic import Field, FiniteFloat
+
+from innerloop.circuits.blueprint import Blueprint, Tokens
+from innerloop.circuits.circuit import CircuitSettings
+from innerloop.circuits.linear_attention import safe_step_size
+from innerloop.circuits.parts import Head, Layer
+from innerloop.circuits.residual import Residual, join, zeros
+from innerloop.models.linear_looped import LinearLoopedConfig, LinearLoopedTransformer
+
+
+class LinearLooped(CircuitSettings):
+    """w <- w - step_size X'(Xw - y) from 0, exactly: one layer of one head a step, d + 1 numbers.
+
+    Prompts may have any number of points; `points` counts in the step size only.
+    """
+
+    step_size: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+        default=None,
+        description="of the sum of squares; None: safe for standard normal inputs",
+    )
+
+    @property
+    def rate(self) -> float:
+        """The step size, chosen or given."""
+        return self.step_size or safe_step_size(self.dims, self.points)
+
+    def blueprint(self) -> Blueprint:
+        """What the weights mean, in the terms of the other circuits; nothing is compiled from it.
+
+        The slots are those of a row of Z: an example has x where the last row has q, and y where it
+        has alpha. The answer -x . q is no function of slots, and is left out.
+        """
+        residual = Residual()
+        weights = residual.slot("q, or x of an example", self.dims)
+        scale = residual.slot("alpha, or y of an example", 1)
+        step = Head(
+            query=join(weights, scale),
+            key=join(weights, scale),
+            values={weights: -self.rate * weights},
+            says="only the last row: q <- q - step_size sum_j (q . x_j + alpha y_j) x_j",
+        )
+        return Blueprint(
+            name="linear-looped",
+            source="chen2025 theorem 4.2",
+            algorithm="w <- w - step_size X'(Xw - y)",
+            dims=self.dims,
+            points=self.points,
+            residual=residual,
+            tokens=Tokens(
+                inputs={weights: torch.eye(self.dims, dtype=torch.float64)},
+                outputs={scale: torch.ones(1, 1, dtype=torch.float64)},
+            ),
+            body=(Layer(heads=(step,), title="a gradient step"),),
+            steps=self.steps,
+            answer=zeros(1),
+            attention="linear",
+            mask="causal",
+        )
+
+    def build(self) -> "LinearLoopedCircuit":
+        """The weights of theorem 4.2."""
+        return LinearLoopedCircuit(self)
+
+
+class LinearLoopedCircuit(LinearLoopedTransformer):
+    """A linear looped transformer with the weights of theorem 4.2, in float64.
+
+    It has a blueprint and a name as all circuits have, is saved and loaded as its base class, and
+    can be trained further.
+    """
+
+    def __init__(self, settings: LinearLooped) -> None:
+        """Set Q = I, P = diag(I, 0) and the step size."""
+        dims, rate = settings.dims, settings.rate
+        super().__init__(
+            LinearLoopedConfig(dims=dims, loops=max(1, settings.steps), step_size=rate)
+        )
+        given = LinearLoopedTransformer.gradient_descent(dims=dims, loops=1, step_size=rate)
+        self.blueprint = settings.blueprint()
+        self.steps = settings.steps
+        self.to(torch.float64).load_state_dict(given.state_dict())
+
+    @cached_property
+    def name(self) -> str:
+        """The circuit's name among `innerloop.circuits.NAMES`."""
+        return self.blueprint.name

@@ -1,0 +1,50 @@
+"""The settings that the programs of primitives share."""
+
+from math import sqrt
+from typing import Annotated, Literal
+
+from pydantic import Field, FiniteFloat, model_validator
+
+from innerloop.circuits.circuit import CircuitSettings
+from innerloop.circuits.gelu import Form
+
+
+class ProgramSettings(CircuitSettings):
+    """What a program of primitives is made from: its norm, its form, and bounds on the data."""
+
+    norm: Literal["pre", "mlp-only"] = Field(
+        default="pre", description="pre: as GPT-2; mlp-only: as in Akyurek et al. (2022)"
+    )
+    form: Form = Field(default="tight", description="of products: four scales, or one as printed")
+    largest_input: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+        default=None, description="the largest |x|; None: that of standard normal inputs"
+    )
+    largest_output: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+        default=None,
+        description="the largest |y|; None: that of standard normal inputs and weights",
+    )
+    scale: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+        default=None, description="S of the products; None: the best of the float type"
+    )
+    norm_scale: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+        default=None, description="N of the norm; None: so large that it takes nothing away"
+    )
+
+    @model_validator(mode="after")
+    def _check_steps(self) -> "ProgramSettings":
+        if not 1 <= self.steps < self.points:
+            raise ValueError(
+                f"{self.steps} steps of {self.points} points: each step takes one example, and the "
+                "last point is no example, so take at least 1 and at most one fewer than points"
+            )
+        return self
+
+    @property
+    def x_bound(self) -> float:
+        """A standard normal input is longer than sqrt(d) + 4 with a probability below 1e-6."""
+        return sqrt(self.dims) + 4 if self.largest_input is None else self.largest_input
+
+    @property
+    def y_bound(self) -> float:
+        """Products of standard normal inputs and weights are larger in about 1 of 1e6."""
+        return 3 * self.x_bound if self.largest_output is None else self.largest_output

@@ -1,0 +1,187 @@
+"""Gradient descent over the examples in turn: Akyurek et al. (2022), theorem 1."""
+
+from math import sqrt
+from typing import Annotated
+
+import torch
+from pydantic import Field, FiniteFloat, model_validator
+from torch import Tensor
+
+from innerloop.circuits.blueprint import Blueprint, ErrorBound
+from innerloop.circuits.primitives import Group, Mov, Mul, Primitive, clear
+from innerloop.circuits.program import Program, Register, x_place, y_place
+from innerloop.circuits.program_layers import program_blueprint
+from innerloop.circuits.program_settings import ProgramSettings
+
+
+class Sgd(ProgramSettings):
+    """w <- w - step_size (x (x.w - y) + penalty w), one example a layer, from w = 0.
+
+    Every token carries w and its own prediction f = x.w. Example j moves f by - step_size (x.x_j)
+    (f_j - y_j), and the token y_j, which has taken over x_j, carries both f_j and y_j. Inputs do
+    not change, so the layer before has multiplied x.x_j already: a step is one layer. Tokens that
+    do not see y_j look at the start token, whose zeros leave them as they are.
+    """
+
+    step_size: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+        default=None, description="None: 1 / (largest_input^2 + penalty)"
+    )
+    penalty: Annotated[FiniteFloat, Field(ge=0)] = Field(
+        default=0.0, description="of |w|^2 / 2, at every example"
+    )
+
+    @model_validator(mode="after")
+    def _check_step_size(self) -> "Sgd":
+        most = 2 / (self.x_bound**2 + self.penalty)
+        if self.rate > most:
+            raise ValueError(
+                f"a step_size of {self.rate:.3g} makes steps grow at inputs of length "
+                f"{self.x_bound:.3g}: take at most {most:.3g}, or a smaller largest_input"
+            )
+        return self
+
+    @property
+    def rate(self) -> float:
+        """The step size."""
+        safe = 1 / (self.x_bound**2 + self.penalty)
+        return safe if self.step_size is None else self.step_size
+
+    @property
+    def largest_prediction(self) -> float:
+        """A bound on |x.w|, for all inputs and outputs within theirs.
+
+        With a = step_size |x|^2, b = 1 - step_size penalty and e = x.w - y, a step changes |w|^2 by
+        step_size (- (2b - a) e^2 - 2b e y) - (1 - b^2) |w|^2, so by at most step_size b^2 y^2 /
+        (2b - a); where that is much, it adds at most step_size |x y| to |w|.
+        """
+        x, y, rate = self.x_bound, self.y_bound, self.rate
+        straight = x * self.steps * rate * x * y
+        if self._room <= 0:
+            return straight
+        return min(straight, x * y * self._kept * sqrt(self.steps * rate / self._room))
+
+    @property
+    def mean_error(self) -> float:
+        """A bound on the root of the mean of e^2 over all steps: |w|^2 is never below 0."""
+        largest = self.y_bound + self.largest_prediction
+        if self._room <= 0:
+            return largest
+        return min(largest, 2 * self.y_bound * self._kept / self._room)
+
+    @property
+    def _kept(self) -> float:
+        return 1 - self.rate * self.penalty
+
+    @property
+    def _room(self) -> float:
+        return 2 * self._kept - self.rate * self.x_bound**2
+
+    def program(self) -> Program:
+        """Inputs onto y tokens, and x.x_0; then a layer an example."""
+        return Program(
+            name="sgd",
+            dims=self.dims,
+            points=self.points,
+            registers=self._registers(),
+            groups=(self._prepare(), *(self._step(j) for j in range(self.steps))),
+            norm=self.norm,
+            form=self.form,
+            scale=self.scale,
+            norm_scale=self.norm_scale,
+        )
+
+    def blueprint(self) -> Blueprint:
+        """The program as layers; the answer is f."""
+        program = self.program()
+        return program_blueprint(
+            program,
+            source="akyurek2022 theorem 1",
+            algorithm="w <- w - step_size (x (x.w - y) + penalty w)",
+            pre=1,
+            steps=self.steps,
+            answer="f",
+            bound=lambda step: self._bound(step, program.unit_error),
+            largest_input=self.x_bound,
+            largest_output=self.y_bound,
+        )
+
+    def _registers(self) -> tuple[Register, ...]:
+        d, x, y = self.dims, self.x_bound, self.y_bound
+        eye = torch.eye(d, dtype=torch.float64)  # (d, d)
+        return (
+            Register(name="x", size=d, largest=x, inputs=eye),
+            Register(name="y", size=1, largest=y, outputs=_ones(1)),
+            Register(name="f", size=1, largest=self.largest_prediction),
+            Register(name="w", size=d, largest=self.largest_prediction / x),
+            Register(name="x.x_j", size=1, largest=x**2),
+            Register(name="x_j", size=d, largest=x),
+            Register(name="next x_j", size=d, largest=x),
+            Register(name="error", size=1, largest=y + self.largest_prediction),
+            Register(name="example", size=1, largest=1.0, places=_but_start(2 * self.points)),
+            Register(name="sees it", size=1, largest=1.0),
+        )
+
+    def _prepare(self) -> Group:
+        d = self.dims
+        return (
+            Mov(source="x", to="x", back=1, add=True),  # at x tokens: the token before holds none
+            Mov(source="x", to="next x_j", place=x_place(0), add=True),
+            Mul(left="next x_j", right="x", to="x.x_j", shape=(1, d, 1), add=True),
+            *clear("next x_j"),
+        )
+
+    def _step(self, j: int) -> Group:
+        d, here = self.dims, y_place(j)
+        parts: list[Primitive] = [
+            Mov(source="x", to="x_j", place=here, add=True),
+            Mov(source="f", to="error", place=here, add=True),
+            Mov(source="y", to="error", place=here, factor=-1.0, add=True),
+            Mul(left="x.x_j", right="error", to="f", shape=(1, 1, 1), factor=-self.rate, add=True),
+            Mul(left="x_j", right="error", to="w", shape=(d, 1, 1), factor=-self.rate, add=True),
+            *clear("x_j", "error"),
+        ]
+        if self.penalty:
+            # Only where the example is seen: "example" is 0 at the start token.
+            decay = -self.rate * self.penalty
+            parts += [
+                Mov(source="example", to="sees it", place=here, add=True),
+                Mul(left="f", right="sees it", to="f", shape=(1, 1, 1), factor=decay, add=True),
+                Mul(left="w", right="sees it", to="w", shape=(d, 1, 1), factor=decay, add=True),
+                *clear("sees it"),
+            ]
+        if j + 1 < self.steps:
+            parts += [
+                Mov(source="x", to="next x_j", place=x_place(j + 1), add=True),
+                Mul(left="next x_j", right="x", to="x.x_j", shape=(1, d, 1)),
+                *clear("next x_j"),
+            ]
+        return tuple(parts)
+
+    def _bound(self, step: int, unit: ErrorBound) -> ErrorBound:
+        """What products of operands within their bounds leave in f, over so many steps.
+
+        A step multiplies x.x_j with the error, both x.x_j and the product being off, and f with the
+        penalty. Truncations add up; they are at most proportional to the error. Roundings are
+        taken to be independent: they add up as the root of their number. Those of the d products
+        of x.x_j are proportional to the larger operand, and the squares of both inputs add up to
+        2 at most, whatever d is. What an error of f_j does to later steps is left out: it comes
+        back times step_size x.x_j, which is of either sign (heuristic).
+        """
+        gain = self.rate * self.x_bound**2
+        own, inner = gain * (self.y_bound + self.largest_prediction), gain * self.mean_error
+        decay = self.rate * self.penalty * self.largest_prediction
+        return ErrorBound(
+            step * unit.truncation * (2 * inner + decay),
+            sqrt(step * (own**2 + 2 * inner**2 + decay**2)) * unit.rounding,
+        )
+
+
+def _ones(tokens: int) -> Tensor:
+    return torch.ones(tokens, 1, dtype=torch.float64)
+
+
+def _but_start(tokens: int) -> Tensor:
+    """1 on every token but the start token: (T, 1)."""
+    ones = _ones(tokens)  # (T, 1)
+    ones[0] = 0
+    return ones
