@@ -9,24 +9,29 @@ from rich.console import Console
 from rich.markup import escape
 
 from innerloop.cli.bench import bench
+from innerloop.cli.compile import compile_
 from innerloop.cli.demo import demo
 from innerloop.cli.evaluate import evaluate
+from innerloop.cli.identify import identify
 from innerloop.cli.importing import import_
 from innerloop.cli.listing import learners, tasks
 from innerloop.cli.recipes import recipes
 from innerloop.cli.train import train
+from innerloop.cli.verify import verify
 from innerloop.core.errors import InnerloopError
 
 app = typer.Typer(
     help="innerloop: a laboratory for the learning algorithms inside transformers.\n\n"
     "Start with `innerloop demo`. Look around with `innerloop tasks`, `innerloop learners` and "
     "`innerloop recipes`; train a model with `innerloop train`, and compare it with any learner by "
-    "`innerloop evaluate`.",
+    "`innerloop evaluate`; `innerloop identify` says which algorithm is inside. Known algorithms "
+    "become weights by `innerloop compile`, and are held to it by `innerloop verify`.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _verb in (demo, tasks, learners, recipes, train, evaluate, bench):
+for _verb in (demo, tasks, learners, recipes, train, evaluate, identify, verify, bench):
     app.command()(_verb)
+app.command("compile")(compile_)
 app.command("import")(import_)
 
 

@@ -1,0 +1,256 @@
+"""`innerloop compile`: a known algorithm as the weights of a transformer, or explained."""
+
+import json as json_module
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from innerloop.circuits import CIRCUITS, Blueprint, CircuitSettings, read_settings
+from innerloop.circuits.explain import layer_table, slot_table
+from innerloop.cli.importing import RUN_FILES
+from innerloop.cli.specs import parse_settings, settings_of
+from innerloop.core.errors import ConfigurationError, InnerloopError
+from innerloop.core.files import require_file_place, require_folder, write_atomically
+from innerloop.models.checkpoint import holds_model, save
+from innerloop.studies.circuits import shape_of
+
+CIRCUIT = "circuit.json"
+"""Beside config.json and weights.safetensors: what the weights were compiled from."""
+
+
+def compile_(
+    algorithm: Annotated[
+        str | None,
+        typer.Argument(metavar="[ALGORITHM]", help="A circuit. Without one: a list of all."),
+    ] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE...]", help="Settings of the circuit, as `start=0.001`."),
+    ] = None,
+    dims: Annotated[int | None, typer.Option(help="Dimensions of an input.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of the algorithm.")] = None,
+    points: Annotated[int | None, typer.Option(help="The most points of a prompt.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Folder for the model. Without one it is only explained."
+        ),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print the slots, the layers and their algebra.")
+    ] = False,
+    json: Annotated[
+        Path | None, typer.Option(help="Write slots, layers and bounds here as JSON.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over the model that the folder holds.")
+    ] = False,
+) -> None:
+    """Compile a known algorithm into the weights of a transformer.
+
+    The folder holds a model like any other, and what it was compiled from.
+
+    For example:
+
+    innerloop compile
+
+    innerloop compile newton-relu --dims 5 --steps 12
+
+    innerloop compile newton-relu start=0.001 --dims 5 --steps 12 -o models/newton
+
+    innerloop verify models/newton
+    """
+    if json is not None:
+        require_file_place(json)
+    if output is not None:
+        _require_free(output, force=force)
+    console = Console(highlight=False)
+    if algorithm is None:
+        _list(console, json)
+        return
+    given = {"dims": dims, "steps": steps, "points": points}
+    settings = read_settings(algorithm, _merged(words or [], given))
+    circuit = settings.build()
+    told = describe(circuit.blueprint, settings)
+    text = json_module.dumps(told, indent=1) + "\n"
+    if explain or output is None:
+        _explain(console, told)
+    if json is not None:
+        write_atomically(json, lambda file: file.write_text(text))
+    if output is not None:
+        # Never what one circuit was compiled from beside the weights of another.
+        (output / CIRCUIT).unlink(missing_ok=True)
+        save(circuit, output)
+        write_atomically(output / CIRCUIT, lambda file: file.write_text(text))
+        console.print(_sizes(told), soft_wrap=True)
+        console.print(f"written to [cyan]{escape(str(output))}[/]", soft_wrap=True)
+        console.print(f"Hold it to its algorithm: innerloop verify {output}", markup=False)
+
+
+def describe(blueprint: Blueprint, settings: CircuitSettings) -> dict[str, Any]:
+    """All that is known of a circuit but its weights, as `circuit.json` holds it."""
+    shape = shape_of(blueprint)
+    bounds = [(step, blueprint.bound(step)) for step in range(blueprint.steps + 1)]
+    return {
+        "name": blueprint.name,
+        "settings": settings.model_dump(mode="json"),
+        "source": blueprint.source,
+        "algorithm": blueprint.algorithm,
+        "form": blueprint.form,
+        "layers": shape.layers,
+        "heads": max(shape.heads),
+        "width": shape.width,
+        "mask": shape.mask,
+        "slots": [
+            {"slot": name, "offset": offset, "size": size}
+            for name, offset, size in slot_table(blueprint)
+        ],
+        "parts": [
+            {
+                "layer": row.layer,
+                "part": row.part,
+                "reads": row.reads,
+                "writes": row.writes,
+                "algebra": row.says,
+            }
+            for row in layer_table(blueprint)
+        ],
+        "bounds": [
+            {"step": step, "truncation": bound.truncation, "rounding": bound.rounding}
+            for step, bound in bounds
+        ],
+    }
+
+
+def read_compiled(folder: Path) -> CircuitSettings:
+    """The settings that a folder's circuit was compiled from."""
+    path = folder / CIRCUIT
+    try:
+        told = json_module.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise InnerloopError(
+            f"{path} is missing: {folder} was not written by `innerloop compile`, and there is no "
+            "telling which algorithm it should run."
+        ) from error
+    except (OSError, ValueError) as error:  # ValueError: not JSON, or not text at all
+        raise InnerloopError(f"{path} cannot be read as JSON: {error}.") from error
+    name = told.get("name") if isinstance(told, dict) else None
+    values = told.get("settings") if isinstance(told, dict) else None
+    if not isinstance(name, str) or not isinstance(values, dict):
+        raise InnerloopError(f"{path} names no circuit and settings: compile it again.")
+    return read_settings(name, values)
+
+
+def _merged(words: Sequence[str], options: dict[str, int | None]) -> dict[str, Any]:
+    """Settings given as words and as options, each once."""
+    values: dict[str, Any] = parse_settings(words)
+    for key, value in options.items():
+        if value is None:
+            continue
+        if key in values:
+            raise ConfigurationError(f"{key} is given twice: keep {key}=.. or --{key}.")
+        values[key] = value
+    return values
+
+
+def _require_free(folder: Path, *, force: bool) -> None:
+    """Refuse to write over a training run, and over a model without being told to."""
+    require_folder(folder)
+    if any((folder / name).exists() for name in RUN_FILES):
+        raise ConfigurationError(f"{folder} is a training run: choose another folder.")
+    if holds_model(folder) and not force:
+        raise ConfigurationError(
+            f"{folder} holds a model already: choose another folder, or write over it with --force."
+        )
+
+
+def _list(console: Console, json: Path | None) -> None:
+    """All circuits: the algorithm, the theorem, the settings with their defaults."""
+    rows: list[dict[str, Any]] = []
+    for name, kind in CIRCUITS.items():
+        blueprint = kind().blueprint()
+        defaults = {setting.key: setting.default for setting in settings_of(kind)}
+        rows.append(
+            {
+                "circuit": name,
+                "algorithm": blueprint.algorithm,
+                "source": blueprint.source,
+                "settings": defaults,
+            }
+        )
+    table = Table(title="Circuits", title_justify="left", title_style="bold")
+    for heading in ("circuit", "theorem", "settings beside dims, steps, points"):
+        table.add_column(heading)
+    for row in rows:
+        own = [key for key in row["settings"] if key not in CircuitSettings.model_fields]
+        table.add_row(
+            f"[cyan]{row['circuit']}[/]\n  {escape(row['algorithm'])}", escape(row["source"]),
+            escape(", ".join(own)),
+        )  # fmt: skip
+    console.print(table)
+    console.print("All about one: innerloop compile newton-relu")
+    if json is not None:
+        text = json_module.dumps(rows, indent=1, default=str)
+        write_atomically(json, lambda file: file.write_text(text))
+
+
+def _explain(console: Console, told: dict[str, Any]) -> None:
+    """Slots, layers and bounds as tables."""
+    console.print(f"[bold]{escape(told['name'])}[/]: {escape(told['algorithm'])}", soft_wrap=True)
+    console.print(_sizes(told), soft_wrap=True)
+    _print_table(console, "Settings", _settings(told))
+    _print_table(console, "Slots", told["slots"], right=("offset", "size"))
+    _print_table(console, "Layers", told["parts"])
+    console.print(_bounds(told["bounds"]), soft_wrap=True)
+
+
+def _settings(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """The settings of a circuit: key, value, what it is."""
+    return [
+        {
+            "setting": setting.key,
+            "value": textwrap.shorten(str(told["settings"][setting.key]), 40, placeholder=" .."),
+            "what it is": setting.description,
+        }
+        for setting in settings_of(CIRCUITS[told["name"]])
+    ]
+
+
+def _print_table(
+    console: Console, title: str, rows: Sequence[dict[str, Any]], right: Sequence[str] = ()
+) -> None:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for heading in rows[0]:
+        table.add_column(
+            heading,
+            justify="right" if heading in right else "left",
+            no_wrap=heading in ("layer", "part", "slot", "setting"),
+        )
+    for row in rows:
+        table.add_row(*(escape(str(value)) for value in row.values()))
+    console.print(table)
+
+
+def _sizes(told: dict[str, Any]) -> str:
+    return escape(
+        f"{told['source']}, {told['form']} form: {told['layers']} layers, "
+        f"{told['heads']} head{'s' if told['heads'] > 1 else ''}, "
+        f"width {told['width']}, {told['mask']} attention"
+    )
+
+
+def _bounds(bounds: Sequence[dict[str, float]]) -> str:
+    """The stated error before the first and after the last step."""
+    first, last = bounds[0], bounds[-1]
+    parts = [
+        f"{row['truncation'] + row['rounding']:.2g} after step {row['step']} "
+        f"({row['truncation']:.2g} truncation + {row['rounding']:.2g} rounding)"
+        for row in ((first, last) if len(bounds) > 1 else (first,))
+    ]
+    return escape(f"stated error: {', '.join(parts)}")

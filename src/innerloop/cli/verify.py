@@ -1,0 +1,233 @@
+"""`innerloop verify`: circuits against the algorithms that they run, step by step."""
+
+import json as json_module
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import isfinite
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from innerloop.cli.compile import read_compiled
+from innerloop.cli.subjects import looks_like_folder
+from innerloop.core.errors import ConfigurationError
+from innerloop.core.files import require_file_place, write_atomically
+from innerloop.models.checkpoint import load
+from innerloop.studies.circuits import (
+    SEEDS,
+    TABLE,
+    Case,
+    Summary,
+    compare,
+    rows_of,
+    summarise,
+    verify_circuit,
+)
+from innerloop.studies.equality import Equality
+
+CAPTION = (
+    "error: the worst |circuit - algorithm| / max(1, |algorithm|) after so many steps, over all "
+    "sizes, seeds, prompts and prefixes. tolerance: the largest bound that is stated, and how many "
+    "times the worst error it is."
+)
+SHOWN = 4
+"""Steps that the table shows the error of: the first, the last, and some between."""
+
+
+def verify(
+    circuit: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[CIRCUIT|DIR]",
+            help="A circuit (see `innerloop compile`), or a folder that `compile` has written.",
+        ),
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Every circuit.")] = False,
+    dims: Annotated[
+        str | None, typer.Option(help="Dimensions to compare at, as 1,2,5. Default: the table's.")
+    ] = None,
+    points: Annotated[
+        str | None, typer.Option(help="Points of a prompt, as 4,11. Default: the table's.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Seeds of the prompts, at each size.")] = SEEDS,
+    json: Annotated[
+        Path | None, typer.Option(help="Write the errors of every size and step here as JSON.")
+    ] = None,
+) -> None:
+    """Compare circuits with their algorithms after every step, at every prefix.
+
+    A circuit holds if no error is beyond the bound that it states; exact ones state 1e-10.
+
+    For example:
+
+    innerloop verify --all
+
+    innerloop verify newton-relu --dims 3,20 --points 41
+
+    innerloop verify models/newton
+    """
+    if json is not None:
+        require_file_place(json)
+    if (circuit is None) != all_:
+        raise ConfigurationError(
+            "name one circuit or folder, or give --all: see `innerloop compile`."
+        )
+    if circuit is not None and looks_like_folder(circuit):
+        if dims or points:
+            raise ConfigurationError(
+                f"{circuit} was compiled for one size: leave --dims and --points out."
+            )
+        groups = [_folder(Path(circuit), seeds)]
+    else:
+        rows = TABLE if circuit is None else rows_of(circuit)
+        groups = _compare(rows, _numbers("dims", dims), _numbers("points", points), seeds)
+    summaries = [summarise(cases) for cases in groups]
+    console = Console(highlight=False)
+    console.print(verdict_table(summaries))
+    for sentence in _failures([case for cases in groups for case in cases]):
+        console.print(escape(sentence), soft_wrap=True)
+    if json is not None:
+        told = [_record(case) for cases in groups for case in cases]
+        text = json_module.dumps(told, indent=1)
+        write_atomically(json, lambda file: file.write_text(text))
+    if not all(summary.holds for summary in summaries):
+        raise typer.Exit(1)
+
+
+def verdict_table(summaries: Sequence[Summary]) -> Table:
+    """One row a circuit: its sizes, its errors, what it states, and whether that holds."""
+    # Four lines each: as many columns as there are numbers would not fit a terminal of 80.
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.caption, table.caption_justify = CAPTION, "left"
+    table.add_column("circuit and algorithm", overflow="fold")
+    table.add_column("size and mask", no_wrap=True)
+    for heading in ("step", "error", "tolerance"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for summary in summaries:
+        norm = "" if summary.norm == "none" else f", {summary.norm} norm"
+        steps = _spread(len(summary.errors))
+        loose = summary.looseness
+        table.add_row(
+            f"[cyan]{escape(summary.circuit)}[/]\n{escape(_without_settings(summary.algorithm))}"
+            f"\n{escape(summary.form + norm)}",
+            f"{summary.layers} layers\n{summary.heads} head{'s' if summary.heads > 1 else ''}\n"
+            f"width {summary.width}\n{summary.mask}",
+            "\n".join(str(step) for step in steps),
+            "\n".join(f"{summary.errors[step]:.1e}" for step in steps),
+            f"{summary.bound:.1e}" + ("" if loose is None else f"\n{loose:.1f} x"),
+            "holds" if summary.holds else "[red]fails[/]",
+        )
+        table.add_section()
+    return table
+
+
+def _compare(
+    rows: Sequence[Equality],
+    dims: Sequence[int] | None,
+    points: Sequence[int] | None,
+    seeds: int,
+) -> list[list[Case]]:
+    """The cases of each row, with a bar that moves from size to size."""
+    sizes = [len(dims or row.dims) * len(points or row.points) for row in rows]
+    groups: list[list[Case]] = []
+    with _bar(sum(sizes)) as advance:
+        for row in rows:
+            groups.append([])
+            for case in verify_circuit(row, dims=dims, points=points, seeds=seeds):
+                groups[-1].append(case)
+                advance(f"{case.circuit} d={case.dims} n={case.points}")
+    return groups
+
+
+def _folder(folder: Path, seeds: int) -> list[Case]:
+    """The weights of a folder, as they are, against the algorithm that they were compiled from."""
+    settings = read_compiled(folder)
+    model = load(folder)
+    (row, *_) = rows_of(settings.blueprint().name)  # what it equals does not depend on its form
+    return [compare(row, settings, model=model, seeds=seeds)]
+
+
+def _failures(cases: Sequence[Case]) -> Iterator[str]:
+    """Where circuits that fail do so first."""
+    for case in cases:
+        if not case.holds:
+            yield f"d={case.dims}, n={case.points}: {case.found}"
+
+
+def _record(case: Case) -> dict[str, Any]:
+    """A case as JSON has it: one entry a step."""
+    return {
+        "circuit": case.circuit,
+        "form": case.form,
+        "norm": case.norm,
+        "source": case.source,
+        "algorithm": case.algorithm,
+        "dims": case.dims,
+        "points": case.points,
+        "layers": case.shape.layers,
+        "heads": max(case.shape.heads),
+        "width": case.shape.width,
+        "mask": case.shape.mask,
+        "holds": case.holds,
+        "steps": [
+            {
+                "step": step,
+                "error": error if isfinite(error) else None,
+                "truncation": bound.truncation,
+                "rounding": bound.rounding,
+            }
+            for step, (error, bound) in enumerate(zip(case.errors, case.bounds, strict=True))
+        ],
+    }
+
+
+def _numbers(name: str, text: str | None) -> list[int] | None:
+    """`1,2,5` into numbers."""
+    if text is None:
+        return None
+    try:
+        found = [int(word) for word in text.split(",")]
+    except ValueError as error:
+        raise ConfigurationError(f"--{name} is {text!r}: write numbers, as 1,2,5.") from error
+    if any(number < 1 for number in found):
+        raise ConfigurationError(f"--{name} is {text!r}: every number is at least 1.")
+    return found
+
+
+def _without_settings(name: str) -> str:
+    """A learner's name without what stands in brackets: settings differ from size to size."""
+    while (shorter := re.sub(r"\([^()]*\)", "", name)) != name:
+        name = shorter
+    return name
+
+
+def _spread(steps: int) -> list[int]:
+    """The first, the last, and evenly spread ones between."""
+    shown = min(SHOWN, steps)
+    return sorted({round(i * (steps - 1) / max(1, shown - 1)) for i in range(shown)})
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[[str], None]]:
+    """A bar on the terminal's error stream; gone when the work is done."""
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    console = Console(stderr=True)
+    shown = console.is_terminal  # a log file wants no bars
+    with Progress(*columns, console=console, transient=True, disable=not shown) as bars:
+        bar = bars.add_task("", total=total)
+
+        def advance(told: str) -> None:
+            bars.update(bar, advance=1, description=told)
+
+        yield advance
