@@ -25,7 +25,19 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
 def test_help_shows_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    verbs = ("tasks", "learners", "recipes", "train", "evaluate", "demo", "bench", "import")
+    verbs = (
+        "tasks",
+        "learners",
+        "recipes",
+        "train",
+        "evaluate",
+        "identify",
+        "compile",
+        "verify",
+        "demo",
+        "bench",
+        "import",
+    )
     for verb in verbs:
         assert verb in out
 

@@ -35,8 +35,8 @@ from innerloop.core.task import Task
 
 UNEXPLAINED = 0.05
 """A family that leaves more than this part of the learner's predictions unexplained is not the
-answer: a convention. Known algorithms with noise of 0.01 on their predictions leave at most 0.0014, a
-trained looped transformer 0.009, a kernel smoother 0.14, half least squares and half neighbours 0.32."""
+answer: a convention. Known algorithms with noise of 0.01 on their predictions leave at most 0.0014,
+a trained looped transformer 0.009, a kernel smoother 0.14, a mixture of OLS and neighbours 0.32."""
 RESOLUTION = 1e-9
 """Families whose unexplained parts differ by less than this are one, whatever the statistics say:
 it is what float32 models and iterations that stop at rounding leave."""

@@ -1,7 +1,6 @@
 """Circuits as models: weights that were derived, not trained."""
 
 from abc import abstractmethod
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -31,18 +30,13 @@ class Circuit(InContextTransformer):
         self.steps = blueprint.steps
         self.to(torch.float64).load_state_dict(weights)
 
-    @cached_property
-    def name(self) -> str:
-        """The circuit's name among `innerloop.circuits.NAMES`."""
-        return self.blueprint.name
-
 
 class CircuitSettings(Config):
     """What a circuit is made from; every construction adds its own settings."""
 
-    dims: int = Field(default=5, ge=1, description="dimensions of an input")
-    steps: int = Field(default=8, ge=0, description="steps of the algorithm")
-    points: int = Field(default=11, ge=1, description="the most points of a prompt")
+    dims: int = Field(default=5, ge=1, le=1000, description="dimensions of an input")
+    steps: int = Field(default=8, ge=0, le=10_000, description="steps of the algorithm")
+    points: int = Field(default=11, ge=1, le=10_000, description="the most points of a prompt")
 
     @abstractmethod
     def blueprint(self) -> Blueprint:

@@ -109,6 +109,7 @@ def _configure(blueprint: Blueprint, lane: Lane) -> TransformerConfig:
         each = len(blueprint.body) // blueprint.steps
         shape = Stack.model_validate({**common, "layers_per_step": each})
     return TransformerConfig(
+        label=blueprint.name,
         dims=blueprint.dims,
         outputs=blueprint.outputs,
         points=blueprint.points,

@@ -13,11 +13,11 @@ from rich.table import Table
 
 from innerloop.circuits import CIRCUITS, Blueprint, CircuitSettings, read_settings
 from innerloop.circuits.explain import layer_table, slot_table
-from innerloop.cli.importing import RUN_FILES
+from innerloop.cli.folders import require_free
 from innerloop.cli.specs import parse_settings, settings_of
 from innerloop.core.errors import ConfigurationError, InnerloopError
-from innerloop.core.files import require_file_place, require_folder, write_atomically
-from innerloop.models.checkpoint import holds_model, save
+from innerloop.core.files import require_file_place, write_atomically
+from innerloop.models.checkpoint import save
 from innerloop.studies.circuits import shape_of
 
 CIRCUIT = "circuit.json"
@@ -69,7 +69,7 @@ def compile_(
     if json is not None:
         require_file_place(json)
     if output is not None:
-        _require_free(output, force=force)
+        require_free(output, force=force)
     console = Console(highlight=False)
     if algorithm is None:
         _list(console, json)
@@ -157,17 +157,6 @@ def _merged(words: Sequence[str], options: dict[str, int | None]) -> dict[str, A
             raise ConfigurationError(f"{key} is given twice: keep {key}=.. or --{key}.")
         values[key] = value
     return values
-
-
-def _require_free(folder: Path, *, force: bool) -> None:
-    """Refuse to write over a training run, and over a model without being told to."""
-    require_folder(folder)
-    if any((folder / name).exists() for name in RUN_FILES):
-        raise ConfigurationError(f"{folder} is a training run: choose another folder.")
-    if holds_model(folder) and not force:
-        raise ConfigurationError(
-            f"{folder} holds a model already: choose another folder, or write over it with --force."
-        )
 
 
 def _list(console: Console, json: Path | None) -> None:

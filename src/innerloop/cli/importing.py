@@ -7,15 +7,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from innerloop.core.errors import ConfigurationError
-from innerloop.core.files import require_folder
+from innerloop.cli.folders import require_free
 from innerloop.models.backbone import Stack
-from innerloop.models.checkpoint import holds_model, save
+from innerloop.models.checkpoint import save
 from innerloop.models.imports import import_garg, import_yang
 from innerloop.models.transformer import InContextTransformer
-
-RUN_FILES = ("state.pt", "metrics.jsonl")
-"""What a training run has beside its model."""
 
 
 class Source(StrEnum):
@@ -61,8 +57,7 @@ def import_(
 
     innerloop import state.pt --from yang --heads 8 --loops 20 -o models/looped
     """
-    require_folder(output)
-    _require_free(output, force=force)
+    require_free(output, force=force)
     read = import_garg if source is Source.GARG else import_yang
     model = read(file, heads=heads, loops=loops, inject=inject.value if inject else None)
     save(model, output)
@@ -83,13 +78,3 @@ def describe(model: InContextTransformer) -> str:
         f"prompts of up to {model.config.points} points, {model.config.dims} dimensions and "
         f"{model.config.outputs} output{'s' if model.config.outputs > 1 else ''}"
     )
-
-
-def _require_free(folder: Path, *, force: bool) -> None:
-    """Refuse to write over a training run, and over a model without being told to."""
-    if any((folder / name).exists() for name in RUN_FILES):
-        raise ConfigurationError(f"{folder} is a training run: choose another folder.")
-    if holds_model(folder) and not force:
-        raise ConfigurationError(
-            f"{folder} holds a model already: choose another folder, or write over it with --force."
-        )

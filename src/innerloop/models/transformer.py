@@ -28,6 +28,7 @@ class TransformerConfig(Config):
     """All that an `InContextTransformer` is but its weights."""
 
     kind: Literal["transformer"] = "transformer"
+    label: str = Field(default="", description="what tables call it; empty: what it is made of")
     dims: int = Field(ge=1, description="dimensions of an input")
     outputs: int = Field(default=1, ge=1, description="outputs of a point")
     points: int = Field(ge=1, description="the most points of a prompt")
@@ -95,7 +96,9 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
 
     @cached_property
     def name(self) -> str:
-        """What it is and how large."""
+        """Its label, or what it is and how large."""
+        if self.config.label:
+            return self.config.label
         shape = self.config.backbone
         if isinstance(shape, Stack):
             return f"transformer ({shape.layers} layers)"
