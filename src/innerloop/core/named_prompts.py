@@ -52,7 +52,7 @@ def named_prompts(setting: Setting) -> dict[str, Prompt]:
         "as many points as dimensions": plain[:, :dims],
         "one example more than dimensions": plain[:, : dims + 2],
         "collinear inputs": collinear,
-        "constant inputs": torch.ones_like(plain),
+        "constant inputs": torch.full_like(plain, setting.scale),
         "repeated inputs": plain[:, torch.arange(points) // 2],
         "zero inputs": torch.zeros_like(plain),
         "one zero input": torch.cat([torch.zeros_like(plain[:, :1]), plain[:, 1:]], dim=1),
