@@ -13,11 +13,13 @@ def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     text = README.read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     namespace: dict[str, Any] = {}
     for block in blocks:
         exec(compile(block, README.name, "exec"), namespace)
     assert (tmp_path / "errors.png").stat().st_size > 10_000
+    assert namespace["found"].family == "Newton"
+    assert namespace["found"].parameters["steps"] == 6
     assert set(namespace["table"]["learner"]) == {
         "OLS",
         "Ridge(penalty=0.25)",
