@@ -146,7 +146,7 @@ def _check_divisions(program: Program, group: Group, where: str) -> None:
             f"{where} divides by {divisor!r} under a norm before attention: give the register of "
             "its square, by a mul in an earlier group, or take the norm mlp-only."
         )
-    # A head overwrites before the MLP reads, so that neither what is divided nor moved may be there.
+    # A head overwrites before the MLP reads: what is divided, or was moved, would be lost.
     used = {part.value for part in divisions} | {part.to for part in group if isinstance(part, Mov)}
     replaced = {part.to for part in divisions if not part.add} & used
     if replaced:

@@ -10,7 +10,7 @@ attention.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -142,10 +142,10 @@ class Machine:
     def _multiply(self, part: Mul) -> list[Neurons]:
         program, to = self.program, self.residual[part.to]
         a, b, c = part.shape
-        index = torch.cartesian_prod(torch.arange(a), torch.arange(b), torch.arange(c))
-        row, inner, column = index.reshape(-1, 3).T  # (a b c,) each
+        number = torch.arange(a * b * c)  # (a b c,), one for each product
+        row, inner, column = number // (b * c), number // c % b, number % c  # (a b c,) each
         matrix = torch.zeros(a * c, a * b * c, dtype=torch.float64)  # (a c, a b c)
-        matrix[row * c + column, torch.arange(a * b * c)] = part.factor
+        matrix[row * c + column, number] = part.factor
         product = gelu_products(
             self.residual[part.left][(row * b + inner).tolist()],
             self.residual[part.right][(inner * c + column).tolist()],
@@ -186,16 +186,9 @@ class Machine:
             largest=(1.0, self.program.by_name[part.divisor].largest),
             scale=self.program.product_scale,
             form=self.program.form,
-            says=f"N {part.divisor} out again: its sign times {part.square} / |{part.divisor}|",
+            says=f"N back; N {part.divisor} out: its sign times {part.square} / |{part.divisor}|",
         )
-        nothing = zeros(1)
-        back = Neurons(
-            inputs=nothing,
-            outputs={},
-            constants={self.norm: _number(number)},
-            says="N back into the norm",
-        )
-        return [product, back]
+        return [replace(product, constants={self.norm: _number(number)})]
 
 
 @dataclass
