@@ -22,6 +22,8 @@ from innerloop.core.prompt import Prompt
 
 HUGE = 1e150
 """Stands for what an iteration that diverges predicts."""
+FEW = 32
+"""Prompts that decide in which direction to look for the number of steps."""
 ROUGH, FINE = 1e-3, 1e-10
 """To which part of itself a parameter is found: while steps are compared, and in the end."""
 
@@ -40,6 +42,13 @@ class Question:
         """Of predictions (.., P, n, k) from the answers: (.., P)."""
         squares = (finite(predictions.double()) - self.answers).square().mean(dim=-1)  # (.., P, n)
         return (squares * self.weight).sum(dim=-1)
+
+    def first(self, prompts: int) -> "Question":
+        """The question on the first so many prompts."""
+        some = slice(0, prompts)
+        return Question(
+            prompt=self.prompt.select(some), answers=self.answers[some], weight=self.weight[some]
+        )
 
     @property
     def size(self) -> Tensor:
@@ -113,16 +122,42 @@ def refine(fitted: Fitted, question: Question) -> Fitted:
     """
     if fitted.candidate.make is None or fitted.candidate.value is None:
         return fitted
-    best = _at_best_value(fitted, fitted.step, question, digits=ROUGH)
+    best = fitted
     if fitted.candidate.iterates:
-        for direction in (-1, 1):
+        few = question.first(FEW)
+        near = _climb(_again(fitted, few), few)
+        # From a few prompts the count may be off by one.
+        tried = [
+            _at_best_value(near, step, question, digits=ROUGH)
+            for step in range(max(1, near.step - 1), near.step + 2)
+            if step <= fitted.candidate.learner.steps
+        ]
+        best = min([fitted, *tried], key=lambda one: one.mean)
+    refined = _at_best_value(best, best.step, question, digits=FINE)
+    return min([best, refined], key=lambda one: one.mean)
+
+
+def _climb(fitted: Fitted, question: Question) -> Fitted:
+    """Go to more or fewer steps as long as that is better, each at its best value.
+
+    In long strides first: many small steps are like many other numbers of them.
+    """
+    best = _at_best_value(fitted, fitted.step, question, digits=ROUGH)
+    for stride in (9, 3, 1):
+        for direction in (-stride, stride):
             while 0 < best.step + direction <= fitted.candidate.learner.steps:
-                step = best.step + direction
-                other = _at_best_value(best, step, question, digits=ROUGH)
+                other = _at_best_value(best, best.step + direction, question, digits=ROUGH)
                 if other.mean >= best.mean:
                     break
                 best = other
-    return _at_best_value(best, best.step, question, digits=FINE)
+    return best
+
+
+def _again(fitted: Fitted, question: Question) -> Fitted:
+    """The same candidate after the same steps, asked another question."""
+    with torch.no_grad():
+        found = predict(fitted.candidate.learner, question.prompt, steps=fitted.step).double()
+    return replace(fitted, distances=question.distances(found), predictions=found)
 
 
 def _at_best_value(fitted: Fitted, step: int, question: Question, *, digits: float) -> Fitted:
@@ -148,7 +183,7 @@ def _at_best_value(fitted: Fitted, step: int, question: Question, *, digits: flo
         options={"xatol": digits, "maxiter": 50},
     )
     found = answers(float(result.x))  # (P, n, k)
-    moved = Fitted(
+    return Fitted(
         candidate=replace(
             candidate, value=math.exp(result.x), learner=make(math.exp(float(result.x)))
         ),
@@ -156,7 +191,6 @@ def _at_best_value(fitted: Fitted, step: int, question: Question, *, digits: flo
         distances=question.distances(found),
         predictions=found,
     )
-    return moved if step != fitted.step or moved.mean < fitted.mean else fitted
 
 
 def closest_of_family(candidates: Sequence[Candidate], question: Question) -> Fitted | None:
