@@ -93,6 +93,12 @@ CASES: dict[str, Case] = {
         only("GradientDescent"),
         steps=6,
     ),
+    "gd 30 x 0.1, mean": Case(
+        lambda: GradientDescent(steps=30, step_size=0.1, average=True),
+        only("GradientDescent"),
+        steps=30,
+    ),
+    "gd 400 x 1/L": Case(lambda: GradientDescent(steps=400), only("GradientDescent"), steps=400),
     "newton 3": Case(lambda: Newton(steps=3), only("Newton"), steps=3),
     "newton 6": Case(lambda: Newton(steps=6), only("Newton"), steps=6),
     "newton 10": Case(lambda: Newton(steps=10), only("Newton"), steps=10),

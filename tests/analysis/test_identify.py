@@ -121,6 +121,21 @@ def test_predictions_that_are_not_finite_are_refused() -> None:
         identify(broken, TASK, points=4, prompts=4)
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-30, 1e200])
+def test_predictions_of_no_sensible_size_are_refused(size: float) -> None:
+    flat = FromFunction(lambda xs, ys: torch.full_like(ys, size))
+    with pytest.raises(ConfigurationError, match="predicts numbers of size"):
+        identify(flat, TASK, points=4, prompts=4)
+
+
+def test_what_does_not_explain_is_no_equivalent() -> None:
+    """On diverging predictions one prompt outweighs all: draws without it prove nothing."""
+    wild = GradientDescent(steps=25, step_size=0.4, average=True)
+    found = identify(wild, TASK, points=POINTS, prompts=64, draws=100)
+    assert found.family == "GradientDescent"
+    assert "Averaging" not in found.equivalents
+
+
 def test_one_prompt_is_too_few() -> None:
     with pytest.raises(ConfigurationError, match="expected at least 2"):
         identify(OLS(), TASK, points=4, prompts=1)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from innerloop.circuits.causal_descent_error import extrapolation
 from innerloop.circuits.causal_gradient_descent import CausalGradientDescent
+from innerloop.circuits.circuit import Circuit
 from innerloop.core.errors import PromptError
 from innerloop.core.iterate import iterate, predict, trajectory
 from innerloop.core.learner import Learner
@@ -97,7 +98,7 @@ def test_a_prefix_without_examples_answers_zero() -> None:
 @pytest.mark.parametrize("form", ["antithetic", "sink"])
 def test_tokens_of_outputs_keep_weights_of_zero(form: str) -> None:
     """They hold half a pair, or an example that is not theirs to learn from."""
-    circuit = make(dims=2, points=5, steps=6, form=form).build()
+    circuit = Circuit(make(dims=2, points=5, steps=6, form=form).blueprint())
     offset = circuit.blueprint.residual.offsets()["w"]
     prompt = draw(2, 5)
     with torch.no_grad():

@@ -10,7 +10,6 @@ from innerloop.learners import (
     OLS,
     Averaging,
     ConjugateGradient,
-    GradientDescent,
     GreedyTree,
     Lasso,
     NearestNeighbors,
@@ -66,27 +65,23 @@ SIMPLER = (
 """The order in which families are preferred where nothing tells them apart."""
 
 
-def default_candidates(prompt: Prompt, *, steps: int = 64) -> list[Candidate]:
-    """All families over grids that suit prompts of this kind.
+def default_candidates(prompt: Prompt) -> list[Candidate]:
+    """All families but gradient descent over grids that suit prompts of this kind.
 
-    Step sizes and Newton's starts are laid around 1/L of the whole prompt, L the largest eigenvalue
-    of X'X; penalties and numbers of neighbours are the same for all tasks.
+    Gradient descent has a fit of its own, `descent_fit`. Newton's starts are laid around 1/L^2 of
+    the whole prompt, L the largest eigenvalue of X'X; other grids are the same for all tasks.
     """
     largest = float(largest_eigenvalues(prompt)[:, -1].median().clamp(min=1e-12))
-    penalties = [10 ** (power / 2) for power in range(-6, 7)]  # 1e-3 .. 1e3
+    penalties = [10 ** (power / 2) for power in range(-12, 13)]  # 1e-6 .. 1e6
     found = [
         Candidate(family="OLS", learner=OLS()),
         Candidate(family="Averaging", learner=Averaging()),
         *_over("Ridge", "penalty", Ridge, penalties, spacing=10**0.5),
         *_over("Lasso", "penalty", Lasso, [10 ** (power / 2) for power in range(-6, 1)], 10**0.5),
-        Candidate(
-            family="GradientDescent", learner=GradientDescent(steps=2 * steps), note="step size 1/L"
-        ),
-        *_descents(largest, prompt.points, steps),
         Candidate(family="Newton", learner=Newton(steps=40), note="start 1/|S|_F^2"),
         *_newtons(largest),
         Candidate(
-            family="ConjugateGradient", learner=ConjugateGradient(steps=min(prompt.dims, steps))
+            family="ConjugateGradient", learner=ConjugateGradient(steps=min(prompt.dims, 64))
         ),
         Candidate(
             family="OnlineGradientDescent",
@@ -128,39 +123,20 @@ def _over(
     ]
 
 
-def _descents(largest: float, points: int, steps: int) -> list[Candidate]:
-    """Gradient descent on the sum of squares, and on its mean, with one step size for all."""
-    return [
-        *_over(
-            "GradientDescent",
-            "step_size",
-            lambda value: GradientDescent(steps=steps, step_size=value),
-            [2.0**power / largest for power in range(-6, 2)],
-        ),
-        *_over(
-            "GradientDescent",
-            "step_size",
-            lambda value: GradientDescent(steps=steps, step_size=value, average=True),
-            [2.0**power * points / largest for power in range(-6, 2)],
-            note="average",
-        ),
-    ]
-
-
 def _newtons(largest: float) -> list[Candidate]:
     """Newton's method with one start for all prefixes, as circuits have it."""
     return _over(
         "Newton",
         "start",
         lambda value: Newton(steps=32, start=value),
-        [4.0**power / largest**2 for power in range(-5, 1)],
+        [4.0**power / largest**2 for power in range(-8, 1)],
         spacing=4.0,
     )
 
 
 def _neighbors(prompt: Prompt) -> list[Candidate]:
     """Nearest neighbours, uniform and by distance."""
-    most = min(prompt.points - 1, 10)
+    most = min(prompt.points - 1, 40)
     return [
         Candidate(
             family="NearestNeighbors",

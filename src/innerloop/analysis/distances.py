@@ -125,15 +125,15 @@ def refine(fitted: Fitted, question: Question) -> Fitted:
     best = fitted
     if fitted.candidate.iterates:
         few = question.first(FEW)
-        near = _climb(_again(fitted, few), few)
+        near = _climb(run_candidate(fitted.candidate, fitted.step, few), few)
         # From a few prompts the count may be off by one.
         tried = [
-            _at_best_value(near, step, question, digits=ROUGH)
+            at_best_value(near, step, question, digits=ROUGH)
             for step in range(max(1, near.step - 1), near.step + 2)
             if step <= fitted.candidate.learner.steps
         ]
         best = min([fitted, *tried], key=lambda one: one.mean)
-    refined = _at_best_value(best, best.step, question, digits=FINE)
+    refined = at_best_value(best, best.step, question, digits=FINE)
     return min([best, refined], key=lambda one: one.mean)
 
 
@@ -142,25 +142,27 @@ def _climb(fitted: Fitted, question: Question) -> Fitted:
 
     In long strides first: many small steps are like many other numbers of them.
     """
-    best = _at_best_value(fitted, fitted.step, question, digits=ROUGH)
+    best = at_best_value(fitted, fitted.step, question, digits=ROUGH)
     for stride in (9, 3, 1):
         for direction in (-stride, stride):
             while 0 < best.step + direction <= fitted.candidate.learner.steps:
-                other = _at_best_value(best, best.step + direction, question, digits=ROUGH)
+                other = at_best_value(best, best.step + direction, question, digits=ROUGH)
                 if other.mean >= best.mean:
                     break
                 best = other
     return best
 
 
-def _again(fitted: Fitted, question: Question) -> Fitted:
-    """The same candidate after the same steps, asked another question."""
+def run_candidate(candidate: Candidate, step: int, question: Question) -> Fitted:
+    """A candidate after so many steps."""
     with torch.no_grad():
-        found = predict(fitted.candidate.learner, question.prompt, steps=fitted.step).double()
-    return replace(fitted, distances=question.distances(found), predictions=found)
+        found = predict(candidate.learner, question.prompt, steps=step).double()  # (P, n, k)
+    return Fitted(
+        candidate=candidate, step=step, distances=question.distances(found), predictions=found
+    )
 
 
-def _at_best_value(fitted: Fitted, step: int, question: Question, *, digits: float) -> Fitted:
+def at_best_value(fitted: Fitted, step: int, question: Question, *, digits: float = FINE) -> Fitted:
     """The candidate after so many steps, at the value of its parameter that comes closest."""
     candidate = fitted.candidate
     make, value = candidate.make, candidate.value

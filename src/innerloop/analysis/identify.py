@@ -17,6 +17,7 @@ import torch
 
 from innerloop.analysis.bootstrap import resample
 from innerloop.analysis.candidates import EQUIVALENTS, SIMPLER, Candidate, default_candidates
+from innerloop.analysis.descent_fit import fit_descent
 from innerloop.analysis.distances import (
     Fitted,
     Question,
@@ -133,8 +134,14 @@ def identify(
             f"{learner.name} gives predictions that are not finite on this task: nothing can be "
             "compared. Take fewer steps, or prompts that it was made for."
         )
+    size = float(question.size.mean())
+    if not 1e-20 < size < 1e100:
+        raise ConfigurationError(
+            f"{learner.name} predicts numbers of size {size**0.5:.2g} on this task: too small or "
+            "too large to be compared with anything. Give it prompts that it was made for."
+        )
     known = default_candidates(prompt) if candidates is None else list(candidates)
-    fitted = _fit_families(known, question, progress)
+    fitted = _fit_families(known, question, progress, descents=candidates is None)
     verdict = _decide(fitted, question, confidence, draws, seed)
     similar = _weight_similarity(learner, fitted, question, steps, seed)
     return Identification(
@@ -155,7 +162,11 @@ def identify(
 
 
 def _fit_families(
-    candidates: Sequence[Candidate], question: Question, progress: Progress | None
+    candidates: Sequence[Candidate],
+    question: Question,
+    progress: Progress | None,
+    *,
+    descents: bool,
 ) -> list[Fitted]:
     """The closest member of every family, refined; closest first."""
     # Settings that differ in kind are fitted apart: the grid may favour the wrong one.
@@ -169,8 +180,10 @@ def _fit_families(
             progress(family, done, 2 * len(kinds))
         closest = closest_of_family(members, question)
         coarse += [closest] if closest is not None else []
-    least = min((one.mean for one in coarse), default=0.0)
     found: dict[str, Fitted] = {}
+    if descents:
+        found["GradientDescent"] = fit_descent(question)
+    least = min((one.mean for one in coarse), default=0.0)
     for done, one in enumerate(coarse):
         family = one.candidate.family
         if progress is not None:
@@ -209,6 +222,8 @@ def _decide(
     worse = (means - means[:, :1]).quantile(tail, dim=0)  # (F,)
     mean = distances.mean(dim=1)  # (F,)
     same = (worse <= 0) | (mean - mean[0] <= RESOLUTION * size)  # (F,)
+    # What does not explain the learner is not the same as what does, however rarely that shows.
+    same &= (mean <= UNEXPLAINED * size) | (mean <= mean[0])  # (F,)
     ranking = pd.DataFrame(
         {
             "family": [one.candidate.family for one in fitted],

@@ -51,7 +51,7 @@ def progression(
     Beside the two reference algorithms, the closest one that was found is matched, if it iterates.
     """
     taken = learner.steps if steps is None else steps
-    if taken == 0 or prompt.layout != "pairs":
+    if taken == 0 or learner.steps == 0 or prompt.layout != "pairs":
         return None
     references: dict[str, Learner[Any]] = {
         "Newton": Newton(steps=NEWTON_STEPS),

@@ -105,6 +105,7 @@ class Autoregression(DescentSettings):
             answer=carried,
             mask="full",
             largest_input=self.input_bound,
+            condition=descent.condition,
             bound=descent.bound,
         )
 

@@ -88,6 +88,8 @@ class Blueprint:
     """The bound on |x| that the free parameters were chosen for; prompts beyond it are refused."""
     largest_output: float | None = None
     """The same of |y|."""
+    condition: str = ""
+    """What the bound needs beside declared bounds, and no model can check; empty: nothing."""
     bound: Callable[[int], ErrorBound] = exact
     """How far it may be from its algorithm after so many steps."""
 

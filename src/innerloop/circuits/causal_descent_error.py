@@ -101,15 +101,17 @@ class DescentSizes:
     def rounding(self) -> float:
         """What is divided by c: a weight is off by half the spacing of floats at its largest logit.
 
-        The errors of two heads, or of two tokens, add up as the root of squares. Few examples are
-        the worst case of a mean, many of a sum.
+        Beside a sink c r - C and -c r - C are rounded by opposite amounts, so that errors of heads
+        add up (printed: the head at 0 has none); those of two tokens add up as the root of squares.
+        Examples may be equal, and their errors with them: many of a sum add up. Steps count as
+        independent: true while residuals move by more than the spacing of floats at C over c, some
+        1e-8, a step.
         """
         if self.form == "antithetic":
             factors = sum((factor / m) ** 2 for m, factor in extrapolation(STEP).items()) ** 0.5
             # exp, a sum and a quotient: a whole spacing. Two tokens of weight 1 / 2.
             return factors * EPS * self.largest_input / 2**0.5
-        heads = 2**0.5 / (2 if self.form == "sink" else 1)
-        return heads * weight_rounding(LEVEL) * self.weight**0.5 * self.largest_input
+        return weight_rounding(LEVEL) * self.weight * self.largest_input
 
     @property
     def read_scale(self) -> float:

@@ -127,6 +127,7 @@ class Chain(DescentSettings):
             mask="full",
             largest_input=self.input_bound,
             largest_output=self.output_bound,
+            condition=descent.condition,
             bound=descent.bound,
         )
 

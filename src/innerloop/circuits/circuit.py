@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class Circuit(InContextTransformer):
     """A transformer whose weights run a known algorithm, in float64.
 
-    It is a model like any other: it can be saved, loaded, probed and, where the blueprint's
-    attention is ReLU or linear, trained further. A step is a step of the algorithm.
+    It is a model like any other: it can be saved, loaded and probed. Linear attention, and ReLU
+    attention with one-hot places, can be trained further; what multiplies small differences by
+    large numbers (softmax, GELU) cannot. A step is a step of the algorithm.
     """
 
     def __init__(self, blueprint: Blueprint) -> None:

@@ -112,6 +112,7 @@ class NewtonSoftmax(CircuitSettings):
             mask="full",
             largest_input=sizes.largest_input,
             largest_output=sizes.largest_output,
+            condition=f"start |S|^2 at most 1, that is |S| at most {self.alpha**-0.5:.4g}",
             bound=sizes.bound,
         )
 

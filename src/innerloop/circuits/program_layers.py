@@ -216,6 +216,7 @@ def program_blueprint(
     steps: int,
     answer: str,
     bound: Callable[[int], ErrorBound],
+    condition: str = "",
     largest_input: float | None = None,
     largest_output: float | None = None,
 ) -> Blueprint:
@@ -244,5 +245,6 @@ def program_blueprint(
         activation="gelu",
         largest_input=largest_input,
         largest_output=largest_output,
+        condition=condition,
         bound=bound,
     )

@@ -8,6 +8,9 @@ from pydantic import Field, FiniteFloat, model_validator
 from innerloop.circuits.circuit import CircuitSettings
 from innerloop.circuits.gelu import Form
 
+MOST = 100_000
+"""Steps times dims squared: a step of Sherman-Morrison has some 2000 d^2 weights."""
+
 
 class ProgramSettings(CircuitSettings):
     """What a program of primitives is made from: its norm, its form, and bounds on the data."""
@@ -29,6 +32,15 @@ class ProgramSettings(CircuitSettings):
     norm_scale: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
         default=None, description="N of the norm; None: so large that it takes nothing away"
     )
+
+    @model_validator(mode="after")
+    def _check_size(self) -> "ProgramSettings":
+        if self.steps * self.dims**2 > MOST:
+            raise ValueError(
+                f"{self.steps} steps in {self.dims} dimensions have layers of their own with too "
+                f"many weights: take steps times dims squared of at most {MOST}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_steps(self) -> "ProgramSettings":

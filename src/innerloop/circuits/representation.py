@@ -113,5 +113,6 @@ class Representation(DescentSettings):
             mask="full",
             largest_input=self.input_bound,
             largest_output=self.output_bound,
+            condition=descent.condition,
             bound=descent.bound,
         )

@@ -122,6 +122,13 @@ class Descent:
         falls = self._rounding(steps)
         return (falls / (power * grows)) ** (1 / (power + 1))
 
+    @property
+    def condition(self) -> str:
+        """What the bound needs: nothing at the default step size, since it follows there."""
+        if self.step_size * self.examples * self.feature**2 <= 1 + 1e-12:
+            return ""
+        return f"the largest eigenvalue of F'F, F the features, at most {1 / self.step_size:.4g}"
+
     def layer(
         self, *, features: Affine, carried: Slot, sink: Slot, closed: tuple[Affine, Affine]
     ) -> Layer:

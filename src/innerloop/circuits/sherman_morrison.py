@@ -69,6 +69,7 @@ class ShermanMorrison(ProgramSettings):
             steps=self.steps,
             answer="f",
             bound=lambda step: self._bound(step, program.unit_error),
+            condition=f"residuals |y - w.x| after their example at most {self.residual:.4g}",
             largest_input=self.x_bound,
             largest_output=self.y_bound,
         )
@@ -131,6 +132,11 @@ class ShermanMorrison(ProgramSettings):
         )
         return read, divide, write
 
+    @property
+    def residual(self) -> float:
+        """The bound on residuals."""
+        return self.largest_residual or 2 * sqrt(self.penalty)
+
     def _bound(self, step: int, unit: ErrorBound) -> ErrorBound:
         """What products of operands within their bounds leave in f, over so many steps.
 
@@ -143,8 +149,7 @@ class ShermanMorrison(ProgramSettings):
         the variances x.A x of tokens are alike. What is carried is taken not to grow, and of its
         truncations, of ninth order in operands that become smaller, the first to count.
         """
-        x, root = self.x_bound, sqrt(self.penalty)
-        residual = 2 * root if self.largest_residual is None else self.largest_residual
+        x, root, residual = self.x_bound, sqrt(self.penalty), self.residual
         own = x / (2 * root) * (self.y_bound + self.largest_prediction)
         t = x**2 / self.penalty * residual
         carried = x**3 / (2 * root**3) * residual

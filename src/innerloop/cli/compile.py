@@ -121,6 +121,7 @@ def describe(blueprint: Blueprint, settings: CircuitSettings) -> dict[str, Any]:
             }
             for row in layer_table(blueprint)
         ],
+        "condition": blueprint.condition,
         "bounds": [
             {"step": step, "truncation": bound.truncation, "rounding": bound.rounding}
             for step, bound in bounds
@@ -197,6 +198,8 @@ def _explain(console: Console, told: dict[str, Any]) -> None:
     _print_table(console, "Slots", told["slots"], right=("offset", "size"))
     _print_table(console, "Layers", told["parts"])
     console.print(_bounds(told["bounds"]), soft_wrap=True)
+    if told["condition"]:
+        console.print(f"on prompts with {escape(told['condition'])}", soft_wrap=True)
 
 
 def _settings(told: dict[str, Any]) -> list[dict[str, Any]]:

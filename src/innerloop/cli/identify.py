@@ -15,7 +15,8 @@ from innerloop.analysis.identify import Identification
 from innerloop.analysis.identify import identify as identify_learner
 from innerloop.analysis.identify_figure import draw_identification
 from innerloop.cli.evaluate import describe, progress_bar
-from innerloop.cli.subjects import read_subjects
+from innerloop.cli.specs import is_setting
+from innerloop.cli.subjects import looks_like_folder, read_subjects
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.files import require_file_place, require_folder, slug, write_atomically
 
@@ -79,13 +80,17 @@ def identify(
         console.print(_step_table(found))
     console.print(f"[bold]{escape(found.summary())}[/]")
     figure = draw_identification(found)
-    image = output / f"{slug(subjects.labels[0])}.png"
+    # A folder by its own name: two runs of one kind have the same label.
+    word = next(word for word in words if not is_setting(word))
+    stem = Path(word).resolve().name if looks_like_folder(word) else subjects.labels[0]
+    image = output / f"{slug(stem)}.png"
     write_atomically(image, lambda file: figure.savefig(file))
     csv = image.with_suffix(".csv")
     write_atomically(csv, lambda file: found.ranking.to_csv(file, index=False))
     console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
     if json is not None:
-        text = json_module.dumps(as_json(found), indent=1) + "\n"
+        asked = {"task": describe(subjects.name, subjects.task), "seed": seed}
+        text = json_module.dumps({**asked, **as_json(found)}, indent=1) + "\n"
         write_atomically(json, lambda file: file.write_text(text))
 
 
@@ -109,7 +114,7 @@ def as_json(found: Identification) -> dict[str, Any]:
 
 def _records(table: pd.DataFrame) -> Any:
     """The rows of a table in plain values."""
-    return json_module.loads(str(table.to_json(orient="records")))
+    return json_module.loads(str(table.to_json(orient="records", double_precision=15)))
 
 
 def _ranking_table(found: Identification, title: str) -> Table:
@@ -145,6 +150,7 @@ def _step_table(found: Identification) -> Table:
         f"{name}: linear R² {match.linear.r_squared:.2f}, exponential R² "
         f"{match.log_linear.r_squared:.2f}"
         for name, match in matches.items()
+        if not math.isnan(match.linear.r_squared)
     ]
     shown.caption = escape("\n".join(told))
     shown.add_column("step", justify="right")

@@ -40,6 +40,9 @@ CAPTION = (
 SHOWN = 4
 """Steps that the table shows the error of: the first, the last, and some between."""
 
+FOLDER_PROMPTS = 32
+"""Prompts of a seed for a folder: weights that were changed may show on few of them."""
+
 
 def verify(
     circuit: Annotated[
@@ -152,7 +155,7 @@ def _folder(folder: Path, seeds: int) -> list[Case]:
     settings = read_compiled(folder)
     model = load(folder)
     (row, *_) = rows_of(settings.blueprint().name)  # what it equals does not depend on its form
-    return [compare(row, settings, model=model, seeds=seeds)]
+    return [compare(row, settings, model=model, seeds=seeds, prompts=FOLDER_PROMPTS)]
 
 
 def _failures(cases: Sequence[Case]) -> Iterator[str]:

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 
 from innerloop.analysis.verify import Verification, verify
-from innerloop.circuits import Blueprint, CircuitSettings, ErrorBound
+from innerloop.circuits import CIRCUITS, Blueprint, CircuitSettings, ErrorBound
 from innerloop.circuits.parts import Layer
 from innerloop.core.errors import ConfigurationError, unknown
+from innerloop.core.explain import explain
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
+from innerloop.models.model import Model
 from innerloop.studies import akyurek_circuits, gao_representation, gradient_circuits
 from innerloop.studies.equality import Equality, Limit
 
@@ -188,7 +191,15 @@ def verify_circuit(
     """Compare a circuit with its algorithm at every size, the row's own unless others are given."""
     for d in row.dims if dims is None else dims:
         for n in row.points if points is None else points:
-            yield compare(row, row.settings(d, n), points=n, seeds=seeds, prompts=prompts)
+            yield compare(row, _settings(row, d, n), points=n, seeds=seeds, prompts=prompts)
+
+
+def _settings(row: Equality, dims: int, points: int) -> CircuitSettings:
+    """The settings of a row at one size; a size that does not fit is one sentence."""
+    try:
+        return row.settings(dims, points)
+    except ValidationError as error:
+        raise ConfigurationError(explain(error, CIRCUITS[row.circuit])) from error
 
 
 def compare(
@@ -209,6 +220,11 @@ def compare(
             raise ConfigurationError(f"{name} is {number}, expected at least 1.")
     circuit = settings.build()
     blueprint = circuit.blueprint
+    if isinstance(model, Model) and model.config != circuit.config:
+        raise ConfigurationError(
+            f"the model has other sizes than {blueprint.name} with the settings beside it: compile "
+            "it again."
+        )
     task, length = row.task(settings), points or settings.points
     drawn = [
         task.sample(prompts, length, generator=torch.Generator().manual_seed(seed))

@@ -1,0 +1,66 @@
+"""`innerloop identify` from the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import innerloop as il
+from innerloop.cli.main import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    try:
+        main(list(arguments))
+        code = 0
+    except SystemExit as error:
+        code = int(error.code or 0)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_a_learner_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    output, numbers = tmp_path / "out", tmp_path / "answer.json"
+    code, out, _ = run(
+        capsys, "identify", "newton:steps=3", "dims=3", "--points", "7", "--prompts", "32",
+        "-o", str(output), "--json", str(numbers),
+    )  # fmt: skip
+    assert code == 0
+    assert "Newton(steps=3)" in out
+    answer = json.loads(numbers.read_text())
+    assert (answer["family"], answer["parameters"]["steps"]) == ("Newton", 3)
+    assert answer["task"] == "linear (dims=3)"
+    assert [row["Newton"] for row in answer["steps"]] == [0, 1, 2, 3]
+    assert {path.suffix for path in output.iterdir()} == {".png", ".csv"}
+
+
+def test_a_compiled_folder_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Figures are called after the folder, so that two of a kind do not meet."""
+    folder = tmp_path / "my-newton"
+    il.models.save(il.circuits.compile("newton-relu", dims=2, steps=2, points=5), folder)
+    code, out, _ = run(
+        capsys, "identify", str(folder), "--prompts", "32", "-o", str(tmp_path / "out")
+    )
+    assert code == 0
+    assert "Newton" in out
+    assert (tmp_path / "out" / "my-newton.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["newtown:steps=3"], "unknown learner 'newtown'"),
+        (["ols", "ridge:penalty=1"], "2 learners were named"),
+        (["ols", "--prompts", "1"], "expected at least 2"),
+        (["no/such/folder"], "there is no folder"),
+        ([], "Missing argument"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    output = tmp_path / "out"
+    code, _, err = run(capsys, "identify", *arguments, "-o", str(output))
+    assert code == 2
+    assert sentence in " ".join(err.split())
+    assert not output.exists() or not list(output.iterdir())
