@@ -84,11 +84,11 @@ def test_the_bound_holds_at_the_declared_limits(penalty: float) -> None:
     """Random outputs leave residuals as large as themselves, which the bound has to be told."""
     settings = ShermanMorrison(dims=3, points=9, steps=8, penalty=penalty)
     settings = ShermanMorrison(
-        dims=3, points=9, steps=8, penalty=penalty, largest_residual=settings.y_bound
+        dims=3, points=9, steps=8, penalty=penalty, largest_residual=settings.output_bound
     )
     xs = normal(0, 16, 9, 3)  # (16, 9, 3)
-    xs = 0.999 * settings.x_bound * xs / xs.norm(dim=2, keepdim=True)
-    ys = 0.999 * settings.y_bound * normal(1, 16, 9, 1).sign()  # (16, 9, 1)
+    xs = 0.999 * settings.input_bound * xs / xs.norm(dim=2, keepdim=True)
+    ys = 0.999 * settings.output_bound * normal(1, 16, 9, 1).sign()  # (16, 9, 1)
     prompt = Prompt(xs=xs, ys=ys)
     found = compare(settings, prompt)
     assert found.holds, str(found)
@@ -110,8 +110,8 @@ def test_registers_keep_to_their_bounds(norm: Norm) -> None:
     """At every layer, on prompts at the declared limits; and so they hold what they are named."""
     settings = ShermanMorrison(dims=3, points=5, steps=4, penalty=0.3, norm=norm)
     xs = normal(0, 16, 5, 3)  # (16, 5, 3)
-    xs = 0.999 * settings.x_bound * xs / xs.norm(dim=2, keepdim=True)
-    prompt = Prompt(xs=xs, ys=0.999 * settings.y_bound * normal(1, 16, 5, 1).sign())
+    xs = 0.999 * settings.input_bound * xs / xs.norm(dim=2, keepdim=True)
+    prompt = Prompt(xs=xs, ys=0.999 * settings.output_bound * normal(1, 16, 5, 1).sign())
     program, circuit = settings.program(), Circuit(settings.blueprint())
     states = run(circuit, prompt)
     for values in states:

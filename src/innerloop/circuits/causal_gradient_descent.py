@@ -19,10 +19,9 @@ and has other tokens' weights in its last line.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp
-from typing import Annotated
 
 import torch
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from innerloop.circuits.blueprint import Blueprint, Tokens
@@ -33,15 +32,13 @@ from innerloop.circuits.causal_descent_error import (
     Form,
     extrapolation,
 )
-from innerloop.circuits.circuit import CircuitSettings
+from innerloop.circuits.circuit import BoundedSettings, Positive
 from innerloop.circuits.parts import Head, Layer
 from innerloop.circuits.positions import SATURATED, Places
 from innerloop.circuits.residual import Affine, Residual, Slot, constant, join
 
-Positive = Annotated[FiniteFloat, Field(gt=0)]
 
-
-class CausalGradientDescent(CircuitSettings):
+class CausalGradientDescent(BoundedSettings):
     """w <- w - step_size (mean of (w . x_j - y_j) x_j), on the prefix of every x token."""
 
     step_size: Positive | None = Field(
@@ -51,9 +48,6 @@ class CausalGradientDescent(CircuitSettings):
     form: Form = Field(default="antithetic", description="what is done about exp(c r) - c r")
     scale: Positive | None = Field(
         default=None, description="c, what residuals are multiplied by; None: the best in float64"
-    )
-    largest_input: Positive | None = Field(
-        default=None, description="bound on |x|; None: for standard normal inputs"
     )
     largest_output: Positive | None = Field(
         default=None, description="bound on |y|; None: for standard normal inputs and weights"
@@ -73,7 +67,7 @@ class CausalGradientDescent(CircuitSettings):
         if self.rate > 2 / self._curvature:
             raise ValueError(
                 f"a step size of {self.rate:g} can diverge: for inputs up to "
-                f"{self._largest_input:.3g} it is at most 2 / L = {2 / self._curvature:.3g}; "
+                f"{self.input_bound:.3g} it is at most 2 / L = {2 / self._curvature:.3g}; "
                 "take a smaller one, or declare a smaller largest_input"
             )
         return self
@@ -86,12 +80,7 @@ class CausalGradientDescent(CircuitSettings):
     @property
     def _curvature(self) -> float:
         """L: no eigenvalue of the loss' Hessian is larger."""
-        return self._largest_input**2 * (1 if self.average else self._examples)
-
-    @property
-    def _largest_input(self) -> float:
-        """Fewer than one in a million standard normal inputs are longer."""
-        return self.largest_input or self.dims**0.5 + 4
+        return self.input_bound**2 * (1 if self.average else self._examples)
 
     @property
     def _examples(self) -> int:
@@ -101,7 +90,7 @@ class CausalGradientDescent(CircuitSettings):
     def _sizes(self) -> DescentSizes:
         return DescentSizes(
             form=self.form,
-            largest_input=self._largest_input,
+            largest_input=self.input_bound,
             largest_output=self.largest_output or 4 * (self.dims**0.5 + 2),
             examples=self._examples,
             average=self.average,

@@ -7,12 +7,13 @@ from pydantic import Field, FiniteFloat, model_validator
 from torch import Tensor
 
 from innerloop.circuits.blueprint import Blueprint, Tokens
+from innerloop.circuits.circuit import Positive
 from innerloop.circuits.leaky import leaky_add
 from innerloop.circuits.next_token import take_next
 from innerloop.circuits.parts import Layer
 from innerloop.circuits.positions import Places
 from innerloop.circuits.residual import Residual, constant, join
-from innerloop.circuits.residual_descent import Descent, DescentSettings, Positive
+from innerloop.circuits.residual_descent import Descent, DescentSettings
 
 
 class Chain(DescentSettings):

@@ -1,10 +1,10 @@
 """Circuits as models: weights that were derived, not trained."""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import torch
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from innerloop.circuits.blueprint import Blueprint
 from innerloop.circuits.compile import build
@@ -13,6 +13,8 @@ from innerloop.models.transformer import InContextTransformer
 
 if TYPE_CHECKING:
     from innerloop.circuits.linear_looped import LinearLoopedCircuit
+
+Positive = Annotated[FiniteFloat, Field(gt=0)]
 
 
 class Circuit(InContextTransformer):
@@ -46,3 +48,16 @@ class CircuitSettings(Config):
     def build(self) -> "Circuit | LinearLoopedCircuit":
         """The construction as weights."""
         return Circuit(self.blueprint())
+
+
+class BoundedSettings(CircuitSettings):
+    """Settings of a circuit whose free parameters are chosen from a bound on its inputs."""
+
+    largest_input: Positive | None = Field(
+        default=None, description="bound on |x|; None: sqrt(dims) + 4, enough for N(0, I)"
+    )
+
+    @property
+    def input_bound(self) -> float:
+        """The bound on |x|; fewer than one in a million standard normal inputs are longer."""
+        return self.largest_input or self.dims**0.5 + 4

@@ -12,13 +12,12 @@ After k loops the tokens hold M_{k-1} x; the first layer behind the loop is one 
 """
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import torch
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import Field, model_validator
 
 from innerloop.circuits.blueprint import Blueprint, Tokens
-from innerloop.circuits.circuit import CircuitSettings
+from innerloop.circuits.circuit import BoundedSettings, Positive
 from innerloop.circuits.newton_relu import safe_start
 from innerloop.circuits.newton_softmax_error import NewtonSizes
 from innerloop.circuits.parts import Head, Layer, Neurons
@@ -27,14 +26,13 @@ from innerloop.circuits.products import relu_add
 from innerloop.circuits.residual import Affine, Residual, Slot, join
 from innerloop.circuits.softmax_products import Form, softmax_products
 
-Positive = Annotated[FiniteFloat, Field(gt=0)]
 GATE = 1e9
 """Far above all that is ever added to the slots of examples."""
 MOST_STEPS = 40
 """Beyond these, what rounding has added to small eigenvalues of S may have doubled past 1."""
 
 
-class NewtonSoftmax(CircuitSettings):
+class NewtonSoftmax(BoundedSettings):
     """M <- 2M - M S M from M = start S, then x . M X'y, with products by softmax attention.
 
     The bound holds where start is at most 1 / ||S||^2, however small the other eigenvalues are.
@@ -49,9 +47,6 @@ class NewtonSoftmax(CircuitSettings):
     form: Form = Field(default="tight", description="heads at c and -c; printed: at c and 0")
     scale: Positive | None = Field(
         default=None, description="c, what products are multiplied by; None: the best in float64"
-    )
-    largest_input: Positive | None = Field(
-        default=None, description="bound on |x|; None: for standard normal inputs"
     )
     largest_output: Positive | None = Field(
         default=None, description="bound on |y|; None: for standard normal inputs and weights"
@@ -117,9 +112,8 @@ class NewtonSoftmax(CircuitSettings):
         )
 
     def _sizes(self) -> NewtonSizes:
-        # Fewer than one in a million standard normal inputs are longer.
         return NewtonSizes(
-            largest_input=self.largest_input or self.dims**0.5 + 4,
+            largest_input=self.input_bound,
             largest_output=self.largest_output or 4 * (self.dims**0.5 + 2),
             alpha=self.alpha,
             dims=self.dims,

@@ -1,35 +1,31 @@
 """The settings that the programs of primitives share."""
 
-from math import sqrt
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import Field, model_validator
 
-from innerloop.circuits.circuit import CircuitSettings
+from innerloop.circuits.circuit import BoundedSettings, Positive
 from innerloop.circuits.gelu import Form
 
 MOST = 100_000
 """Steps times dims squared: a step of Sherman-Morrison has some 2000 d^2 weights."""
 
 
-class ProgramSettings(CircuitSettings):
+class ProgramSettings(BoundedSettings):
     """What a program of primitives is made from: its norm, its form, and bounds on the data."""
 
     norm: Literal["pre", "mlp-only"] = Field(
         default="pre", description="pre: as GPT-2; mlp-only: as in Akyurek et al. (2022)"
     )
     form: Form = Field(default="tight", description="of products: four scales, or one as printed")
-    largest_input: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
-        default=None, description="the largest |x|; None: that of standard normal inputs"
-    )
-    largest_output: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+    largest_output: Positive | None = Field(
         default=None,
         description="the largest |y|; None: that of standard normal inputs and weights",
     )
-    scale: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+    scale: Positive | None = Field(
         default=None, description="S of the products; None: the best of the float type"
     )
-    norm_scale: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+    norm_scale: Positive | None = Field(
         default=None, description="N of the norm; None: so large that it takes nothing away"
     )
 
@@ -52,11 +48,6 @@ class ProgramSettings(CircuitSettings):
         return self
 
     @property
-    def x_bound(self) -> float:
-        """A standard normal input is longer than sqrt(d) + 4 with a probability below 1e-6."""
-        return sqrt(self.dims) + 4 if self.largest_input is None else self.largest_input
-
-    @property
-    def y_bound(self) -> float:
+    def output_bound(self) -> float:
         """Products of standard normal inputs and weights are larger in about 1 of 1e6."""
-        return 3 * self.x_bound if self.largest_output is None else self.largest_output
+        return 3 * self.input_bound if self.largest_output is None else self.largest_output

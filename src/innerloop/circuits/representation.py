@@ -6,11 +6,12 @@ import torch
 from pydantic import Field, FiniteFloat
 
 from innerloop.circuits.blueprint import Blueprint, Tokens
+from innerloop.circuits.circuit import Positive
 from innerloop.circuits.leaky import LeakyNetwork, Matrix
 from innerloop.circuits.parts import Head, Layer
 from innerloop.circuits.positions import SATURATED, Places
 from innerloop.circuits.residual import Residual, constant
-from innerloop.circuits.residual_descent import Descent, DescentSettings, Positive
+from innerloop.circuits.residual_descent import Descent, DescentSettings
 
 
 class Representation(DescentSettings):

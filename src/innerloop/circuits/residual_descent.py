@@ -16,12 +16,11 @@ in a direction with eta times its eigenvalue = x that is |f| sqrt(eta) (1 - (1 -
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated
 
-from pydantic import Field, FiniteFloat
+from pydantic import Field
 
 from innerloop.circuits.blueprint import ErrorBound
-from innerloop.circuits.circuit import CircuitSettings
+from innerloop.circuits.circuit import BoundedSettings, Positive
 from innerloop.circuits.parts import Layer
 from innerloop.circuits.residual import Affine, Slot
 from innerloop.circuits.softmax_products import (
@@ -38,10 +37,8 @@ DEVIATIONS = 6.0
 """Standard deviations of rounding that a bound allows: beyond lie 2 in 10^9 normal numbers."""
 _GRID = 200
 
-Positive = Annotated[FiniteFloat, Field(gt=0)]
 
-
-class DescentSettings(CircuitSettings):
+class DescentSettings(BoundedSettings):
     """What the circuits of gradient descent have in common."""
 
     step_size: Positive | None = Field(
@@ -54,14 +51,6 @@ class DescentSettings(CircuitSettings):
     scale: Positive | None = Field(
         default=None, description="c; None: the least sum of truncation and rounding"
     )
-    largest_input: Positive | None = Field(
-        default=None, description="bound on |x|; None: sqrt(dims) + 4, enough for N(0, I)"
-    )
-
-    @property
-    def input_bound(self) -> float:
-        """The bound on |x|."""
-        return math.sqrt(self.dims) + 4 if self.largest_input is None else self.largest_input
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,18 +32,18 @@ class Sgd(ProgramSettings):
 
     @model_validator(mode="after")
     def _check_step_size(self) -> "Sgd":
-        most = 2 / (self.x_bound**2 + self.penalty)
+        most = 2 / (self.input_bound**2 + self.penalty)
         if self.rate > most:
             raise ValueError(
                 f"a step_size of {self.rate:.3g} makes steps grow at inputs of length "
-                f"{self.x_bound:.3g}: take at most {most:.3g}, or a smaller largest_input"
+                f"{self.input_bound:.3g}: take at most {most:.3g}, or a smaller largest_input"
             )
         return self
 
     @property
     def rate(self) -> float:
         """The step size."""
-        safe = 1 / (self.x_bound**2 + self.penalty)
+        safe = 1 / (self.input_bound**2 + self.penalty)
         return safe if self.step_size is None else self.step_size
 
     @property
@@ -54,7 +54,7 @@ class Sgd(ProgramSettings):
         step_size (- (2b - a) e^2 - 2b e y) - (1 - b^2) |w|^2, so by at most step_size b^2 y^2 /
         (2b - a); where that is much, it adds at most step_size |x y| to |w|.
         """
-        x, y, rate = self.x_bound, self.y_bound, self.rate
+        x, y, rate = self.input_bound, self.output_bound, self.rate
         straight = x * self.steps * rate * x * y
         if self._room <= 0:
             return straight
@@ -63,10 +63,10 @@ class Sgd(ProgramSettings):
     @property
     def mean_error(self) -> float:
         """A bound on the root of the mean of e^2 over all steps: |w|^2 is never below 0."""
-        largest = self.y_bound + self.largest_prediction
+        largest = self.output_bound + self.largest_prediction
         if self._room <= 0:
             return largest
-        return min(largest, 2 * self.y_bound * self._kept / self._room)
+        return min(largest, 2 * self.output_bound * self._kept / self._room)
 
     @property
     def _kept(self) -> float:
@@ -74,7 +74,7 @@ class Sgd(ProgramSettings):
 
     @property
     def _room(self) -> float:
-        return 2 * self._kept - self.rate * self.x_bound**2
+        return 2 * self._kept - self.rate * self.input_bound**2
 
     def program(self) -> Program:
         """Inputs onto y tokens, and x.x_0; then a layer an example."""
@@ -101,12 +101,12 @@ class Sgd(ProgramSettings):
             steps=self.steps,
             answer="f",
             bound=lambda step: self._bound(step, program.unit_error),
-            largest_input=self.x_bound,
-            largest_output=self.y_bound,
+            largest_input=self.input_bound,
+            largest_output=self.output_bound,
         )
 
     def _registers(self) -> tuple[Register, ...]:
-        d, x, y = self.dims, self.x_bound, self.y_bound
+        d, x, y = self.dims, self.input_bound, self.output_bound
         eye = torch.eye(d, dtype=torch.float64)  # (d, d)
         return (
             Register(name="x", size=d, largest=x, inputs=eye),
@@ -167,8 +167,8 @@ class Sgd(ProgramSettings):
         2 at most, whatever d is. What an error of f_j does to later steps is left out: it comes
         back times step_size x.x_j, which is of either sign (heuristic).
         """
-        gain = self.rate * self.x_bound**2
-        own, inner = gain * (self.y_bound + self.largest_prediction), gain * self.mean_error
+        gain = self.rate * self.input_bound**2
+        own, inner = gain * (self.output_bound + self.largest_prediction), gain * self.mean_error
         decay = self.rate * self.penalty * self.largest_prediction
         return ErrorBound(
             step * unit.truncation * (2 * inner + decay),

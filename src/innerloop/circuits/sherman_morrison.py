@@ -36,12 +36,12 @@ class ShermanMorrison(ProgramSettings):
     @property
     def largest_prediction(self) -> float:
         """A bound on |x.w|: the largest singular value of A X' is at most 1 / (2 sqrt(penalty))."""
-        return self.x_bound * sqrt(self.steps) * self.y_bound / (2 * sqrt(self.penalty))
+        return self.input_bound * sqrt(self.steps) * self.output_bound / (2 * sqrt(self.penalty))
 
     @property
     def largest_variance(self) -> float:
         """The bound on x.A x."""
-        return self.x_bound**2 / self.penalty
+        return self.input_bound**2 / self.penalty
 
     def program(self) -> Program:
         """Inputs onto y tokens, A x and c; then three layers an example."""
@@ -70,12 +70,12 @@ class ShermanMorrison(ProgramSettings):
             answer="f",
             bound=lambda step: self._bound(step, program.unit_error),
             condition=f"residuals |y - w.x| after their example at most {self.residual:.4g}",
-            largest_input=self.x_bound,
-            largest_output=self.y_bound,
+            largest_input=self.input_bound,
+            largest_output=self.output_bound,
         )
 
     def _registers(self) -> tuple[Register, ...]:
-        d, x, y, variance = self.dims, self.x_bound, self.y_bound, self.largest_variance
+        d, x, y, variance = self.dims, self.input_bound, self.output_bound, self.largest_variance
         eye = torch.eye(d, dtype=torch.float64)  # (d, d)
         one = torch.ones(1, dtype=torch.float64)  # (1,)
         return (
@@ -149,8 +149,8 @@ class ShermanMorrison(ProgramSettings):
         the variances x.A x of tokens are alike. What is carried is taken not to grow, and of its
         truncations, of ninth order in operands that become smaller, the first to count.
         """
-        x, root, residual = self.x_bound, sqrt(self.penalty), self.residual
-        own = x / (2 * root) * (self.y_bound + self.largest_prediction)
+        x, root, residual = self.input_bound, sqrt(self.penalty), self.residual
+        own = x / (2 * root) * (self.output_bound + self.largest_prediction)
         t = x**2 / self.penalty * residual
         carried = x**3 / (2 * root**3) * residual
         later = max(0, step - 1)
