@@ -1,6 +1,7 @@
 """How well learners predict: normalised squared error by prefix and by step."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import pandas as pd
@@ -61,7 +62,8 @@ def error_curve(
     if len(names) != len(several):
         raise ConfigurationError(f"{len(names)} labels for {len(several)} learners: give one each.")
     for label, learner in zip(_told_apart(names), several, strict=True):
-        errors = _errors(learner, prompt, label, chosen, steps, progress) / (
+        told = None if progress is None else partial(_told, progress, label, prompts)
+        errors = prompt_errors(learner, prompt, steps=steps, prefix=chosen, progress=told) / (
             scale if chosen is None else scale[chosen]
         )  # (P, n), or (P, K + 1) by step
         counted = _counted(prompt, chosen, errors.shape[1])  # (P, n or K + 1)
@@ -109,27 +111,35 @@ def squared_errors(predictions: Tensor, prompt: Prompt) -> Tensor:
     return (predictions.double() - answers).square().mean(dim=(-2, -1))  # (.., B, n)
 
 
-def _errors(
+def prompt_errors(
     learner: Learner[Any],
     prompt: Prompt,
-    label: str,
-    chosen: int | None,
-    steps: int | None,
-    progress: Progress | None,
+    *,
+    steps: int | None = None,
+    prefix: int | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Tensor:
-    """Errors of all prompts in slices: (P, n) after the last step, or (P, K + 1) at one prefix."""
+    """Squared errors of every prompt, as they are: (P, n) after the last step, on the CPU.
+
+    With a prefix (P, K + 1), at that prefix after every step from 0 on. `progress` is called with
+    the number of prompts that are done.
+    """
     parts: list[Tensor] = []
     for start in range(0, prompt.batch, SLICE):
         part = prompt.select(slice(start, start + SLICE))
         with torch.no_grad():
-            if chosen is None:
+            if prefix is None:
                 parts.append(squared_errors(predict(learner, part, steps=steps), part))
             else:
                 steady = trajectory(learner, part, steps=steps).predictions  # (K + 1, b, n[, q], k)
-                parts.append(squared_errors(steady, part)[:, :, chosen].T)  # (b, K + 1)
+                parts.append(squared_errors(steady, part)[:, :, prefix].T)  # (b, K + 1)
         if progress is not None:
-            progress(label, min(start + SLICE, prompt.batch), prompt.batch)
+            progress(min(start + SLICE, prompt.batch))
     return torch.cat(parts).cpu()
+
+
+def _told(progress: Progress, label: str, prompts: int, done: int) -> None:
+    progress(label, done, prompts)
 
 
 def _counted(prompt: Prompt, chosen: int | None, columns: int) -> Tensor:

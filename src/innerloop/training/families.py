@@ -90,7 +90,8 @@ ILL_CONDITIONED = Family(
 )
 EIGHT_DIMENSIONS = Family(
     smoke=_smoke(LinearRegression(dims=3)),
-    laptop=Size(task=LinearRegression(dims=5), points=11, steps=2500),
+    # At this size it is the run of LINEAR, so that studies of several papers share one model.
+    laptop=Size(task=LinearRegression(dims=5), points=11, steps=1500),
     paper=_paper(LinearRegression(dims=8)),
 )
 NOISY = Family(
@@ -100,18 +101,18 @@ NOISY = Family(
 )
 REPRESENTATION = Family(
     smoke=_smoke(RepresentationRegression(dims=3)),
-    laptop=Size(task=RepresentationRegression(dims=5), points=21, steps=2000),
+    laptop=Size(task=RepresentationRegression(dims=5), points=16, steps=1200, loops=12, window=6),
     paper=_paper(RepresentationRegression(dims=20)),
 )
 AUTOREGRESSION = Family(
     smoke=_smoke(RepresentationAR(dims=3)),
-    laptop=Size(task=RepresentationAR(dims=5), points=31, steps=2000),
+    laptop=Size(task=RepresentationAR(dims=5), points=31, steps=1200, loops=12, window=6),
     paper=_paper(RepresentationAR(dims=20)),
     stream=True,
 )
 CHAIN = Family(
     smoke=_smoke(ChainOfThought(dims=3, layers=2), points=9),
-    laptop=Size(task=ChainOfThought(dims=5, layers=3), points=44, steps=2000),
+    laptop=Size(task=ChainOfThought(dims=5, layers=3), points=36, steps=1200, loops=12, window=6),
     paper=_paper(ChainOfThought(dims=20, layers=6), points=287),
     stream=True,
 )

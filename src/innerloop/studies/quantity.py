@@ -1,0 +1,112 @@
+"""Measured numbers with their intervals, over prompts and over seeds."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy import stats
+from torch import Tensor
+
+from innerloop.analysis.bootstrap import resample
+
+CONFIDENCE = 0.9
+"""Of every interval, as in the papers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What was measured of the models of one seed, with its interval over prompts."""
+
+    value: float
+    low: float
+    high: float
+
+
+def exact(value: float) -> Quantity:
+    """A number that no chance enters."""
+    return Quantity(value, value, value)
+
+
+def from_draws(value: float, draws: Tensor) -> Quantity:
+    """A number with the interval of its bootstrap draws (D,)."""
+    tail = (1 - CONFIDENCE) / 2
+    # By numpy: torch has no quantile of infinities, which a model that falls apart has.
+    low, high = np.quantile(draws.double().numpy(), (tail, 1 - tail), method="median_unbiased")
+    return Quantity(value, float(low), float(high))
+
+
+def estimate(
+    statistic: Callable[[Tensor], Tensor], values: Tensor, *, draws: int, generator: torch.Generator
+) -> Quantity:
+    """Any function of means over prompts, with its interval.
+
+    `values` (P, m) holds m numbers a prompt; `statistic` takes their means (.., m) to the quantity
+    (..). Prompts are resampled as a whole, so that what is compared is compared on the same ones.
+    """
+    values = values.double()  # (P, m)
+    times = resample(len(values), draws, generator) / len(values)  # (D, P)
+    found = statistic(values.mean(dim=0))  # ()
+    return from_draws(float(found), statistic(times @ values))
+
+
+def ratio(first: Tensor, second: Tensor, *, draws: int, generator: torch.Generator) -> Quantity:
+    """The mean of the first (P,) over the mean of the second (P,), on the same prompts."""
+    both = torch.stack([first.double(), second.double()], dim=1)  # (P, 2)
+    return estimate(
+        lambda means: means[..., 0] / means[..., 1], both, draws=draws, generator=generator
+    )
+
+
+def mean(values: Tensor, *, draws: int, generator: torch.Generator) -> Quantity:
+    """The mean of values (P,)."""
+    return estimate(lambda means: means[..., 0], values[:, None], draws=draws, generator=generator)
+
+
+def over_prompts(
+    measured: Sequence[Quantity], *, ratio: bool = False
+) -> tuple[float, float, float]:
+    """Mean and interval of what several seeds came to, each on prompts of its own.
+
+    The models stay what they are and prompts are drawn anew: the intervals of independent numbers
+    add up as squares, and the one of their mean is narrower by the root of their number.
+    """
+    there, back = _scale(ratio)
+    values = np.array([there(quantity.value) for quantity in measured])
+    below = np.array([there(quantity.value) - there(quantity.low) for quantity in measured])
+    above = np.array([there(quantity.high) - there(quantity.value) for quantity in measured])
+    with np.errstate(invalid="ignore"):
+        middle = float(values.mean())
+        low = middle - float(np.sqrt((below**2).sum())) / len(values)
+        high = middle + float(np.sqrt((above**2).sum())) / len(values)
+    if len(measured) == 1:  # also where it is infinite
+        return measured[0].value, measured[0].low, measured[0].high
+    return back(middle), back(low), back(high)
+
+
+def over_seeds(values: Sequence[float], *, ratio: bool = False) -> tuple[float, float, float]:
+    """Mean of two seeds or more, with Student's interval for runs that were not made."""
+    there, back = _scale(ratio)
+    found = np.array([there(value) for value in values])
+    if not np.isfinite(found).all():
+        # All infinite is a finding; some of them is none that an interval could be put around.
+        same = values[0] if bool((found == found[0]).all()) else math.nan
+        return same, same, same
+    middle = float(found.mean())
+    error = float(found.std(ddof=1)) / math.sqrt(len(found))
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(found) - 1)) * error
+    return back(middle), back(middle - half), back(middle + half)
+
+
+def _scale(ratio: bool) -> tuple[Callable[[float], float], Callable[[float], float]]:
+    """Where numbers are averaged: as they are, or as logarithms."""
+    if not ratio:
+        return float, float
+    return _logarithm, lambda value: math.exp(value) if value < 700 else math.inf
+
+
+def _logarithm(value: float) -> float:
+    if math.isnan(value):
+        return math.nan
+    return math.log(value) if value > 0 else -math.inf

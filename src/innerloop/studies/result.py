@@ -1,0 +1,216 @@
+"""A study's results on disk: tables, a figure, and claims.json, which is written last."""
+
+import json
+import math
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, get_args
+
+import pandas as pd
+
+from innerloop.core.errors import InnerloopError
+from innerloop.core.files import write_atomically
+from innerloop.studies.claim import Claim, Criterion, Judged, Verdict
+from innerloop.studies.study import Findings, Study, Tables
+from innerloop.training.families import Scale
+
+CLAIMS, FIGURE = "claims.json", "figure.png"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a study came to, as its folder holds it."""
+
+    folder: Path
+    paper: str
+    id: str
+    title: str
+    scale: Scale
+    seeds: int
+    claims: tuple[Judged, ...]
+    notes: tuple[str, ...]
+    smaller: str
+    """What is smaller than in the paper; nothing at the paper's own scale."""
+    runs: tuple[str, ...]
+    """The names of the runs that it is about."""
+    training_seconds: float
+    """What these runs took, each on as many threads as it had, whoever had them trained."""
+    seconds: float
+    """What measuring took."""
+    finished: str
+    """The date."""
+    versions: dict[str, str]
+    fingerprint: str
+    tables: tuple[str, ...]
+    """Names of the tables, each beside it as a CSV."""
+
+    @property
+    def name(self) -> str:
+        """`PAPER/ID`."""
+        return f"{self.paper}/{self.id}"
+
+    @property
+    def command(self) -> str:
+        """What was typed to get it."""
+        seeds = f" --seeds {self.seeds}" if self.seeds > 1 else ""
+        return f"innerloop reproduce {self.name} --scale {self.scale}{seeds}"
+
+    @property
+    def figure(self) -> Path:
+        """The picture."""
+        return self.folder / FIGURE
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One of its tables."""
+        return pd.read_csv(self.folder / f"{name}.csv")
+
+    def count(self, verdict: Verdict) -> int:
+        """How many of its claims have this verdict."""
+        return sum(judged.verdict == verdict for judged in self.claims)
+
+    @property
+    def verdicts(self) -> str:
+        """`2 confirmed, 1 inconclusive`."""
+        told = [(self.count(verdict), verdict) for verdict in get_args(Verdict)]
+        return ", ".join(f"{number} {verdict}" for number, verdict in told if number)
+
+
+def place(root: Path, study: Study, scale: Scale) -> Path:
+    """The folder of a study's results at a scale."""
+    return root / scale / study.paper / study.id
+
+
+def write_result(
+    root: Path,
+    study: Study,
+    findings: Findings,
+    *,
+    scale: Scale,
+    seeds: int,
+    runs: Sequence[str],
+    training_seconds: float,
+    seconds: float,
+    finished: str,
+) -> Result:
+    """Judge the claims, write tables and figure, then claims.json: a folder with it is complete."""
+    folder = place(root, study, scale)
+    (folder / CLAIMS).unlink(missing_ok=True)
+    result = Result(
+        folder=folder, paper=study.paper, id=study.id, title=study.title, scale=scale, seeds=seeds,
+        claims=study.judge(findings, scale), notes=findings.notes,
+        smaller=study.smaller.get(scale, ""), runs=tuple(runs), training_seconds=training_seconds,
+        seconds=seconds, finished=finished, versions=versions(),
+        fingerprint=study.fingerprint(scale, seeds), tables=tuple(findings.tables),
+    )  # fmt: skip
+    for name, table in findings.tables.items():
+        _write_table(table, folder / f"{name}.csv")
+    # From what was written: a figure that needs more than its CSV holds fails here.
+    drawn = study.draw(read_tables(result))
+    write_atomically(folder / FIGURE, lambda file: drawn.savefig(file))
+    text = json.dumps({"format": FORMAT, **_plain(result)}, indent=1, allow_nan=False) + "\n"
+    write_atomically(folder / CLAIMS, lambda file: file.write_text(text))
+    return result
+
+
+def read_tables(result: Result) -> Tables:
+    """All tables of a result."""
+    return {name: result.table(name) for name in result.tables}
+
+
+def read_result(folder: Path) -> Result:
+    """The result in a folder; an error in one sentence if it is damaged."""
+    path = folder / CLAIMS
+    try:
+        told = json.loads(path.read_text())
+        if told.pop("format") != FORMAT:
+            raise InnerloopError(f"{path} was written by another version: reproduce it again.")
+        claims = tuple(_judged(claim) for claim in told.pop("claims"))
+        for name in ("notes", "runs", "tables"):
+            told[name] = tuple(told[name])
+        return Result(folder=folder, claims=claims, **told)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, InnerloopError):
+            raise
+        raise InnerloopError(f"{path} holds no results: reproduce the study again.") from error
+
+
+def read_results(root: Path) -> list[Result]:
+    """All complete results below a folder, by scale, paper and id; damaged ones are left out."""
+    found: list[Result] = []
+    for path in sorted(root.glob(f"*/*/*/{CLAIMS}")):
+        try:
+            found.append(read_result(path.parent))
+        except InnerloopError:
+            continue  # one broken folder does not hide the others
+    return found
+
+
+def versions() -> dict[str, str]:
+    """What the numbers depend on."""
+    return {
+        "innerloop": metadata.version("innerloop"),
+        "torch": metadata.version("torch").split("+")[0],
+        "numpy": metadata.version("numpy"),
+        "python": platform.python_version(),
+    }
+
+
+def _write_table(table: pd.DataFrame, path: Path) -> None:
+    write_atomically(path, lambda file: table.to_csv(file, index=False, float_format="%.6g"))
+
+
+def _plain(result: Result) -> dict[str, Any]:
+    """A result in what JSON has."""
+    told = {
+        name: getattr(result, name)
+        for name in Result.__dataclass_fields__
+        if name not in ("folder", "claims")
+    }
+    return {**told, "claims": [_told(judged) for judged in result.claims]}
+
+
+def _told(judged: Judged) -> dict[str, Any]:
+    criterion = judged.claim.criterion
+    return {
+        **asdict(judged.claim),
+        "criterion": {
+            "at_least": _number(criterion.at_least),
+            "at_most": _number(criterion.at_most),
+            "reason": criterion.reason,
+        },
+        "value": _number(judged.value),
+        "low": _number(judged.low),
+        "high": _number(judged.high),
+        "seeds": [_number(value) for value in judged.seeds],
+        "verdict": judged.verdict,
+        "why": judged.why,
+    }
+
+
+def _judged(told: dict[str, Any]) -> Judged:
+    limits = told["criterion"]
+    criterion = Criterion(
+        reason=limits["reason"],
+        at_least=float(limits["at_least"]),
+        at_most=float(limits["at_most"]),
+    )
+    told = {**told, "criterion": criterion}
+    claim = Claim(**{name: told[name] for name in Claim.__dataclass_fields__})
+    return Judged(
+        claim=claim,
+        value=float(told["value"]),
+        low=float(told["low"]),
+        high=float(told["high"]),
+        seeds=tuple(float(value) for value in told["seeds"]),
+        verdict=told["verdict"],
+        why=told["why"],
+    )
+
+
+def _number(value: float) -> float | str:
+    """JSON has no infinities: `float` reads these words back."""
+    return value if math.isfinite(value) else str(value)

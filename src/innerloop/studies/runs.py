@@ -1,0 +1,45 @@
+"""What the studies train, at each scale: written once, so that studies share runs."""
+
+from innerloop.training.config import RunConfig
+from innerloop.training.families import Scale
+from innerloop.training.overrides import with_overrides
+from innerloop.training.recipes import find_recipe
+
+
+def trained(recipe: str, scale: Scale, *changes: str) -> RunConfig:
+    """A recipe at a scale, with settings changed as on the command line (`steps=500`)."""
+    return with_overrides(find_recipe(recipe, scale), changes)
+
+
+def looped(scale: Scale, *, loops: int, window: int) -> RunConfig:
+    """The loop on linear functions with b loops, of which the last T count."""
+    # Schedules begin with four loops, or with all where there are fewer.
+    start = min(loops, find_recipe("looped-linear", scale).loops.start or loops)
+    return trained(
+        "looped-linear",
+        scale,
+        f"model.backbone.loops={loops}",
+        f"window={min(window, loops)}",
+        f"loops.start={start}",
+    )
+
+
+def standard(scale: Scale, *, layers: int, width: int | None = None) -> RunConfig:
+    """A stack of so many blocks on linear functions."""
+    changes = [f"model.backbone.layers={layers}"]
+    if width is not None:
+        changes.append(f"model.backbone.width={width}")
+    return trained("standard-linear", scale, *changes)
+
+
+def noisy(recipe: str, scale: Scale, noise: float) -> RunConfig:
+    """A recipe whose outputs have noise of this standard deviation."""
+    return trained(recipe, scale, f"task.noise={noise:g}")
+
+
+def sparse(recipe: str, scale: Scale, sparsity: int) -> RunConfig:
+    """A recipe on linear functions with so many non-zero weights; with all of them, as it is."""
+    config = find_recipe(recipe, scale)
+    if sparsity == config.task.dims:
+        return config
+    return trained(recipe, scale, "task.name=sparse", f"task.sparsity={sparsity}")

@@ -1,0 +1,77 @@
+"""The two kinds of work behind `innerloop reproduce`: a run is trained, a study is measured."""
+
+import json
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+from innerloop.core.errors import InnerloopError
+from innerloop.studies.lab import Lab
+from innerloop.studies.result import Result, write_result
+from innerloop.studies.study import Study
+from innerloop.training.families import Scale
+from innerloop.training.run import TIMINGS, Run
+from innerloop.training.store import Store
+
+
+class MissingRunError(InnerloopError):
+    """A study whose models are not there."""
+
+
+def measure(
+    study: Study,
+    *,
+    scale: Scale,
+    seeds: int,
+    store: Store,
+    results: Path,
+    tell: Callable[[str], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Result:
+    """Measure a study on runs that are finished, judge its claims, and write its folder."""
+    runs = _finished_runs(study, scale, seeds, store)
+    lab = Lab(study=study.name, scale=scale, seeds=seeds, runs=runs, tell=tell, stop=stop)
+    began = time.perf_counter()
+    findings = study.measure(lab)
+    distinct = {run.path: run for run in runs.values()}
+    return write_result(
+        results,
+        study,
+        findings,
+        scale=scale,
+        seeds=seeds,
+        runs=sorted(run.name for run in distinct.values()),
+        training_seconds=sum(training_seconds(run) for run in distinct.values()),
+        seconds=time.perf_counter() - began,
+        finished=date.today().isoformat(),
+    )
+
+
+def _finished_runs(
+    study: Study, scale: Scale, seeds: int, store: Store
+) -> dict[tuple[str, int], Run]:
+    found: dict[tuple[str, int], Run] = {}
+    for (label, seed), config in study.seeded_runs(scale, seeds).items():
+        run = store.find(config)
+        if run is None or not run.finished:
+            raise MissingRunError(
+                f"{study.name} needs the run {label!r} with seed {seed}, which is not trained: "
+                "`innerloop reproduce` trains it."
+            )
+        found[label, seed] = run
+    return found
+
+
+def training_seconds(run: Run) -> float:
+    """How long a run was trained, over all its stretches; each counts its seconds from zero."""
+    path = run.path / TIMINGS
+    if not path.is_file():
+        return 0.0
+    total = last = 0.0
+    for line in path.read_text().splitlines():
+        seconds = float(json.loads(line)["seconds"])
+        if seconds < last:  # a new stretch
+            total += last
+        last = seconds
+    return total + last
