@@ -12,6 +12,7 @@ from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
 from innerloop.models.model import AnyModel
+from innerloop.studies.quantity import Quantity, mean, ratio
 from innerloop.training.data import generator_for
 from innerloop.training.families import Scale
 from innerloop.training.run import Run
@@ -108,3 +109,11 @@ class Lab:
         scale = task.scale_at(prompt.points)  # (n,)
         errors = prompt_errors(learner, prompt, steps=steps, prefix=at)  # (P, n) or (P, K + 1)
         return errors / (scale if at is None else scale[at])
+
+    def ratio(self, first: Tensor, second: Tensor, *, seed: int = 0) -> Quantity:
+        """The mean of the first (P,) over that of the second (P,), with its interval."""
+        return ratio(first, second, draws=self.draws, generator=self.generator("bootstrap", seed))
+
+    def mean(self, values: Tensor, *, seed: int = 0) -> Quantity:
+        """The mean of values (P,) with its interval."""
+        return mean(values, draws=self.draws, generator=self.generator("bootstrap", seed))

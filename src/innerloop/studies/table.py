@@ -1,9 +1,10 @@
 """Every study, by name."""
 
 from innerloop.core.errors import ConfigurationError, unknown
+from innerloop.studies import yang2024
 from innerloop.studies.study import Study
 
-STUDIES: tuple[Study, ...] = ()
+STUDIES: tuple[Study, ...] = (*yang2024.STUDIES,)
 """In the order of the papers and of their figures."""
 
 PAPERS = {
@@ -11,8 +12,8 @@ PAPERS = {
     "gao2025": "AlgoFormer: An Efficient Transformer Framework with Algorithmic Structures",
     "fu2023": "Transformers Learn Higher-Order Optimization Methods for In-Context Learning",
     "akyurek2022": "What Learning Algorithm Is In-Context Learning?",
-    "chen2025": "Bypassing the Exponential Dependency: Looped Transformers Learn In-Context by "
-    "Multi-step Gradient Descent",
+    "chen2025": "Bypassing the Exponential Dependency: Looped Transformers Efficiently Learn "
+    "In-context by Multi-step Gradient Descent",
 }
 """The papers by the keys that studies use."""
 

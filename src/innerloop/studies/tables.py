@@ -25,7 +25,8 @@ def curve(
     Several tensors are those of several seeds: their prompts are put together, so that the band is
     over prompts, and the columns `seed low` and `seed high` are the lowest and highest mean of a
     seed. `keys` are further columns, the same in every row, that tell the curve from others, such
-    as {"label": "looped"}. `counted` (P, m) says which entries count; places that count none are left out.
+    as {"label": "looped"}. `counted` (P, m) says which entries count; places that count none are
+    left out.
     """
     several = [errors] if isinstance(errors, Tensor) else list(errors)
     together = torch.cat(several)  # (S P, m)

@@ -1,0 +1,6 @@
+"""Yang et al. (2024): Looped Transformers are Better at Learning Learning Algorithms."""
+
+from innerloop.studies.yang2024.fixed_points import fig2
+
+STUDIES = (fig2,)
+"""In the order of the figures."""
