@@ -2,4 +2,5 @@
 
 from innerloop.cli.main import main
 
-main()
+if __name__ == "__main__":  # processes that are started beside this one import it too
+    main()
