@@ -55,8 +55,8 @@ def test_text_is_escaped() -> None:
 def test_figures_numbers_and_paragraphs_are_there() -> None:
     text = render_page(a_page())
     assert text.count("<svg") == 1
-    assert '<td class="number">0.123</td>' in text
-    assert '<td class="number">20</td>' in text
+    assert '<td role="cell" data-name="mean" class="number">0.123</td>' in text
+    assert '<td role="cell" data-name="steps" class="number">20</td>' in text
     assert text.count("<p>") == 2
 
 

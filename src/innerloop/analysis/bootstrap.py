@@ -37,11 +37,11 @@ def bootstrap(
     filled = torch.where(mask, filled, 0.0)  # (P, m)
     number = mask.double()  # (P, m)
     times = resample(len(values), draws, generator).to(filled)  # (draws, P)
-    means = _unbounded((times @ filled) / (times @ number))  # (draws, m)
+    means = unbounded((times @ filled) / (times @ number))  # (draws, m)
     tail = (1 - confidence) / 2
     return Interval(
-        mean=_unbounded(filled.sum(0) / number.sum(0)),
-        median=_unbounded(torch.where(mask, filled, torch.nan).nanmedian(dim=0).values),
+        mean=unbounded(filled.sum(0) / number.sum(0)),
+        median=unbounded(torch.where(mask, filled, torch.nan).nanmedian(dim=0).values),
         low=means.nanquantile(tail, dim=0, interpolation="lower"),
         high=means.nanquantile(1 - tail, dim=0, interpolation="higher"),
     )
@@ -54,6 +54,6 @@ def resample(prompts: int, draws: int, generator: torch.Generator) -> Tensor:
     return times.scatter_add_(1, drawn, torch.ones_like(times))
 
 
-def _unbounded(means: Tensor) -> Tensor:
+def unbounded(means: Tensor) -> Tensor:
     """Give back the infinities."""
     return torch.where(means > HUGE / 1e10, torch.inf, means)

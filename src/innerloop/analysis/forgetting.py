@@ -56,7 +56,7 @@ def forgetting(
     index = torch.arange(examples)  # (n,)
     tables: list[pd.DataFrame] = []
     for learner in several:
-        errors = _errors(learner, prompt, steps) / scale  # (P, n)
+        errors = example_errors(learner, prompt, steps) / scale  # (P, n)
         found = bootstrap(
             errors, counted=counted, confidence=confidence, draws=draws, generator=seeded(seed)
         )
@@ -98,8 +98,8 @@ def _examples(
     return Prompt(xs=drawn.xs[:, :examples], ys=drawn.ys[:, :examples], scored=scored), scale
 
 
-def _errors(learner: Learner[Any], prompt: Prompt, steps: int | None) -> Tensor:
-    """Squared errors on the examples (P, n), all of which have been seen."""
+def example_errors(learner: Learner[Any], prompt: Prompt, steps: int | None = None) -> Tensor:
+    """Squared errors (P, n) on all points of the prompts, asked again after the last of them."""
     rows = prompts_at_once(learner, prompt, prompt.points)
     parts: list[Tensor] = []
     for start in range(0, prompt.batch, rows):

@@ -58,6 +58,8 @@ class ProbeErrors:
     high: Tensor
     training: Tensor
     """Over the prompts that they were trained on: far below the mean, they were too few."""
+    by_prompt: Tensor
+    """(S, p, P): of each held-out prompt, for intervals of what is computed from several means."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -200,10 +202,11 @@ def _with_interval(
     errors: Tensor, training: Tensor, dims: int, confidence: float, draws: int, seed: int
 ) -> ProbeErrors:
     """Means over the prompts of (S, p, P), divided by d, with bootstrap intervals."""
-    values = (errors / dims).flatten(0, 1).T  # (P, S p)
+    errors = errors / dims  # (S, p, P)
+    values = errors.flatten(0, 1).T  # (P, S p)
     found = bootstrap(values, confidence=confidence, draws=draws, generator=seeded(seed))
     mean, low, high = (part.reshape(training.shape) for part in (found.mean, found.low, found.high))
-    return ProbeErrors(mean=mean, low=low, high=high, training=training / dims)
+    return ProbeErrors(mean=mean, low=low, high=high, training=training / dims, by_prompt=errors)
 
 
 def _targets(target: Target, prompt: Prompt) -> Tensor:

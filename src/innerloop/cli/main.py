@@ -16,6 +16,9 @@ from innerloop.cli.identify import identify
 from innerloop.cli.importing import import_
 from innerloop.cli.listing import learners, tasks
 from innerloop.cli.recipes import recipes
+from innerloop.cli.report_ import report
+from innerloop.cli.reproduce import reproduce
+from innerloop.cli.studies import studies
 from innerloop.cli.train import train
 from innerloop.cli.verify import verify
 from innerloop.core.errors import InnerloopError
@@ -25,11 +28,18 @@ app = typer.Typer(
     "Start with `innerloop demo`. Look around with `innerloop tasks`, `innerloop learners` and "
     "`innerloop recipes`; train a model with `innerloop train`, and compare it with any learner by "
     "`innerloop evaluate`; `innerloop identify` says which algorithm is inside. Known algorithms "
-    "become weights by `innerloop compile`, and are held to it by `innerloop verify`.",
+    "become weights by `innerloop compile`, and are held to it by `innerloop verify`.\n\n"
+    "`innerloop studies` lists the figures, tables and theorems of the papers, `innerloop "
+    "reproduce` does them again, with a verdict on every claim, and `innerloop report` joins all "
+    "in one page.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _verb in (demo, tasks, learners, recipes, train, evaluate, identify, verify, bench):
+_VERBS = (
+    demo, tasks, learners, recipes, studies, train, evaluate, identify, verify, reproduce, report,
+    bench,
+)  # fmt: skip
+for _verb in _VERBS:
     app.command()(_verb)
 app.command("compile")(compile_)
 app.command("import")(import_)

@@ -1,5 +1,7 @@
 """One self-contained HTML page: text, figures drawn into it, tables. No network, no scripts."""
 
+import base64
+import math
 from dataclasses import dataclass
 from importlib import resources
 from io import StringIO
@@ -14,17 +16,58 @@ from matplotlib.figure import Figure
 from innerloop.core.files import write_atomically
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A cell of a table that is more than a word."""
+
+    text: str
+    detail: tuple[str, ...] = ()
+    """Smaller lines below it."""
+    link: str = ""
+    """The anchor of a section of the page."""
+    mark: str = ""
+    """A kind of answer, told by colour as well as by the text: confirmed, not-confirmed, .."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """A heading with a sentence, of a list of such."""
+
+    heading: str
+    text: str
+    code: bool = False
+    """Whether it is to be typed."""
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Section:
-    """A heading with what stands under it, in this order: text, figure, table."""
+class Folded:
+    """A table that is shown when a reader opens it."""
 
     title: str
+    table: pd.DataFrame
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Section:
+    """A heading with what stands under it, in this order: text, figure, table, facts, the rest."""
+
+    title: str
+    level: int = 2
+    """Of the heading."""
+    anchor: str = ""
+    """What links to it are called."""
     text: str = ""
     """Paragraphs, with an empty line between two."""
-    figure: Figure | None = None
+    figure: Figure | bytes | None = None
+    """To be drawn, or a PNG."""
     description: str = ""
     """What the figure shows, for a reader who cannot see it."""
     table: pd.DataFrame | None = None
+    facts: tuple[Fact, ...] = ()
+    folded: tuple[Folded, ...] = ()
 
     @property
     def paragraphs(self) -> list[str]:
@@ -43,14 +86,17 @@ class Page:
 
 
 def render_page(page: Page) -> str:
-    """The page as HTML; all text is escaped, figures are drawn as SVG."""
+    """The page as HTML; all text is escaped, figures are drawn as SVG or put in as PNG."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     text = resources.files("innerloop.report").joinpath("page.html.j2").read_text("utf-8")
     return environment.from_string(text).render(
-        page=page, svg=_svg, cell=_cell, number=lambda value: isinstance(value, int | float)
-    )
+        page=page, svg=_svg, png=_png, cell=_cell,
+        drawn=lambda figure: isinstance(figure, bytes),
+        special=lambda value: isinstance(value, Cell),
+        number=lambda value: isinstance(value, int | float),
+    )  # fmt: skip
 
 
 def write_page(page: Page, path: Path) -> Path:
@@ -69,8 +115,13 @@ def _svg(figure: Figure) -> Markup:
     return Markup(drawn[drawn.index("<svg") :])  # drawn here, of escaped labels
 
 
+def _png(picture: bytes) -> str:
+    """A picture as an address that holds it."""
+    return f"data:image/png;base64,{base64.b64encode(picture).decode()}"
+
+
 def _cell(value: object) -> str:
-    """A number with three digits; anything else as it is."""
+    """A number with three digits, none as a dash; anything else as it is."""
     if isinstance(value, float):
-        return f"{value:.3g}"
+        return "-" if math.isnan(value) else f"{value:.3g}"
     return str(value)

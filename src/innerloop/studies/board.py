@@ -12,6 +12,8 @@ from innerloop.training.store import Store
 
 _MEASURING = {"smoke": 0.05, "laptop": 1.5, "paper": 30.0}
 """Minutes that a study takes beside its runs, about."""
+_BEGINNING = 0.02
+"""Minutes that a run takes beside its steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ class Board:
                 if run is not None and run.finished:
                     continue
                 if key not in board.runs:
-                    board.runs[key] = Job(label, training_minutes(config), config=config)
+                    minutes = training_minutes(config) + _BEGINNING
+                    board.runs[key] = Job(label, minutes, config=config)
                 needs[key] = board.runs[key]
             board.measures.append(
                 Job(study.name, _MEASURING[scale], study=study, needs=tuple(needs.values()))
@@ -85,7 +88,7 @@ class Board:
         return board
 
     def next(self) -> Job | None:
-        """The job to begin now: a study that is ready, else the longest run; None if there is none."""
+        """The job to begin now: a study that is ready, else the longest run; None: nothing."""
         for job in self.measures:
             if job.state == "waiting" and all(run.state == "done" for run in job.needs):
                 return job

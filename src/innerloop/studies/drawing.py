@@ -86,7 +86,7 @@ def name(axes: Axes, *, title: str = "", x: str = "", y: str = "") -> None:
     axes.set_title(textwrap.fill(title, 42), loc="left", fontsize=9)
     axes.set_xlabel(x, fontsize=9)
     axes.set_ylabel(y, fontsize=9)
-    axes.tick_params(labelsize=8)
+    axes.tick_params(labelsize=8, which="both")
 
 
 def mark(axes: Axes, place: float, *, label: str = "trained loops", colour: str = "0.35") -> None:
@@ -134,16 +134,13 @@ def heatmap(
         setter[0](chosen)
         setter[1]([str(names[place]) for place in chosen])
     for column, row in (best or {}).items():
-        axes.plot(
-            column,
-            row,
-            marker="s",
-            markersize=6,
-            color="none",
-            markeredgecolor="#E69F00",
-            markeredgewidth=1.6,
-        )
+        # White within black: seen on every colour of the map.
+        for width, edge in ((2.8, "black"), (1.2, "white")):
+            axes.plot(
+                column, row, marker="s", markersize=6.5, color="none", markeredgecolor=edge,
+                markeredgewidth=width,
+            )  # fmt: skip
     figure = axes.figure
     assert isinstance(figure, Figure)
     figure.colorbar(image, ax=axes, shrink=0.85, label=bar)
-    axes.tick_params(labelsize=8)
+    axes.tick_params(labelsize=8, which="both")

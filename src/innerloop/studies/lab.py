@@ -40,7 +40,8 @@ class Lab:
         """`runs` are finished, by label and seed; `tell` hears what is being measured."""
         if seeds < 1:
             raise ConfigurationError(f"seeds is {seeds}, expected at least 1.")
-        self.study, self.scale, self.seeds = study, scale, range(seeds)
+        self.study, self.seeds = study, range(seeds)
+        self.scale: Scale = scale
         self._runs = dict(runs or {})
         self._tell, self._stop = tell, stop
 

@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from innerloop.analysis.bootstrap import resample
+from innerloop.analysis.bootstrap import HUGE, resample, unbounded
 
 CONFIDENCE = 0.9
 """Of every interval, as in the papers."""
@@ -32,8 +32,9 @@ def exact(value: float) -> Quantity:
 def from_draws(value: float, draws: Tensor) -> Quantity:
     """A number with the interval of its bootstrap draws (D,)."""
     tail = (1 - CONFIDENCE) / 2
-    # By numpy: torch has no quantile of infinities, which a model that falls apart has.
-    low, high = np.quantile(draws.double().numpy(), (tail, 1 - tail), method="median_unbiased")
+    # Never between two draws: what lies between a number and infinity is not a number.
+    low = np.quantile(draws.double().numpy(), tail, method="lower")
+    high = np.quantile(draws.double().numpy(), 1 - tail, method="higher")
     return Quantity(value, float(low), float(high))
 
 
@@ -45,10 +46,11 @@ def estimate(
     `values` (P, m) holds m numbers a prompt; `statistic` takes their means (.., m) to the quantity
     (..). Prompts are resampled as a whole, so that what is compared is compared on the same ones.
     """
-    values = values.double()  # (P, m)
+    # Infinite errors of a model that falls apart would make NaN of draws that leave them out.
+    values = torch.nan_to_num(values.double(), nan=HUGE, posinf=HUGE).clamp(max=HUGE)  # (P, m)
     times = resample(len(values), draws, generator) / len(values)  # (D, P)
-    found = statistic(values.mean(dim=0))  # ()
-    return from_draws(float(found), statistic(times @ values))
+    found = statistic(unbounded(values.mean(dim=0)))  # ()
+    return from_draws(float(found), statistic(unbounded(times @ values)))
 
 
 def ratio(first: Tensor, second: Tensor, *, draws: int, generator: torch.Generator) -> Quantity:

@@ -121,9 +121,9 @@ def read_tables(result: Result) -> Tables:
     return {name: result.table(name) for name in result.tables}
 
 
-def read_result(folder: Path) -> Result:
+def read_result(folder: Path, file: str = CLAIMS) -> Result:
     """The result in a folder; an error in one sentence if it is damaged."""
-    path = folder / CLAIMS
+    path = folder / file
     try:
         told = json.loads(path.read_text())
         if told.pop("format") != FORMAT:

@@ -5,6 +5,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -89,15 +90,21 @@ class Study:
     def fingerprint(self, scale: Scale, seeds: int) -> str:
         """The same for the same results: code, claims and runs, at a scale, with so many seeds."""
         runs = self.seeded_runs(scale, seeds)
-        module = inspect.getmodule(self.measure)
         told = {
-            "code": inspect.getsource(module) if module is not None else "",
+            "code": _code_of(self.measure),
             "claims": [repr(claim) for claim in self.claims],
             "runs": sorted(f"{label}/{config.key()}" for (label, _), config in runs.items()),
             "scale": scale,
             "seeds": seeds,
         }
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _code_of(measure: Callable[[Lab], Findings]) -> list[str]:
+    """The text of the module that a study stands in, and of its neighbours in a package."""
+    path = Path(inspect.getfile(measure))
+    package = sorted(path.parent.glob("*.py")) if (path.parent / "__init__.py").is_file() else []
+    return [file.read_text("utf-8") for file in package or [path]]
 
 
 def declare(

@@ -1,10 +1,15 @@
 """Every study, by name."""
 
 from innerloop.core.errors import ConfigurationError, unknown
-from innerloop.studies import yang2024
+from innerloop.studies import chen2025, fu2023, gao2025, yang2024
 from innerloop.studies.study import Study
 
-STUDIES: tuple[Study, ...] = (*yang2024.STUDIES,)
+STUDIES: tuple[Study, ...] = (
+    *yang2024.STUDIES,
+    *gao2025.STUDIES,
+    *fu2023.STUDIES,
+    *chen2025.STUDIES,
+)
 """In the order of the papers and of their figures."""
 
 PAPERS = {

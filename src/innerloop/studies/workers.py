@@ -44,7 +44,8 @@ class Worker:
 
     def __init__(self, *, scale: Scale, seeds: int, store: Store, results: Path) -> None:
         """The same for all jobs of a reproduction."""
-        self.scale, self.seeds, self.store, self.results = scale, seeds, store, results
+        self.scale: Scale = scale
+        self.seeds, self.store, self.results = seeds, store, results
 
     def train(self, config: RunConfig, name: str, tell: Tell, stop: Stop) -> str:
         """Train a run to its end; what went wrong, or nothing."""

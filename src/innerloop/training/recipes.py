@@ -61,13 +61,13 @@ RECIPES: dict[str, Recipe] = {
     ),
     "standard-linear": Recipe(
         paper="yang2024, fu2023",
-        minutes=5,
+        minutes=4,
         title="a stack of blocks on linear functions",
         build=standard(LINEAR),
     ),
     "tied-linear": Recipe(
         paper="yang2024",
-        minutes=5,
+        minutes=3,
         title="one block in a loop without input injection",
         build=tied(LINEAR),
     ),
@@ -100,64 +100,64 @@ RECIPES: dict[str, Recipe] = {
     ),
     "algoformer-linear": Recipe(
         paper="gao2025",
-        minutes=10,
+        minutes=8,
         title="pre-transformer, loop, post-transformer on linear functions",
         build=looped(LINEAR, pre=1, post=1),
     ),
     "algoformer-representation": Recipe(
         paper="gao2025",
-        minutes=20,
+        minutes=6,
         title="AlgoFormer on regression through a fixed network",
         build=looped(REPRESENTATION, pre=1, post=1),
     ),
     "looped-representation": Recipe(
         paper="gao2025",
-        minutes=11,
+        minutes=3,
         title="the loop on regression through a fixed network",
         build=looped(REPRESENTATION),
     ),
     "standard-representation": Recipe(
         paper="gao2025",
-        minutes=12,
+        minutes=5,
         title="the stack on regression through a fixed network",
         build=standard(REPRESENTATION),
     ),
     "algoformer-autoregression": Recipe(
         paper="gao2025",
-        minutes=18,
+        minutes=6,
         title="AlgoFormer on series through a fixed network",
         build=looped(AUTOREGRESSION, pre=1, post=1),
     ),
     "looped-autoregression": Recipe(
         paper="gao2025",
-        minutes=8,
+        minutes=3,
         title="the loop on series through a fixed network",
         build=looped(AUTOREGRESSION),
     ),
     "standard-autoregression": Recipe(
         paper="gao2025",
-        minutes=11,
+        minutes=5,
         title="the stack on series through a fixed network",
         build=standard(AUTOREGRESSION),
     ),
     "algoformer-chain": Recipe(
         paper="gao2025",
-        minutes=27,
+        minutes=7,
         title="AlgoFormer on chains of thought",
         build=looped(CHAIN, pre=1, post=1),
     ),
     "looped-chain": Recipe(
-        paper="gao2025", minutes=14, title="the loop on chains of thought", build=looped(CHAIN)
+        paper="gao2025", minutes=4, title="the loop on chains of thought", build=looped(CHAIN)
     ),
     "standard-chain": Recipe(
-        paper="gao2025", minutes=15, title="the stack on chains of thought", build=standard(CHAIN)
+        paper="gao2025", minutes=6, title="the stack on chains of thought", build=standard(CHAIN)
     ),
     "lstm-linear": Recipe(
         paper="fu2023", minutes=1, title="an LSTM on linear functions", build=lstm(LINEAR)
     ),
     "standard-ill-conditioned": Recipe(
         paper="fu2023",
-        minutes=10,
+        minutes=8,
         title="the stack on inputs of condition number 100",
         build=standard(ILL_CONDITIONED),
     ),
@@ -169,13 +169,13 @@ RECIPES: dict[str, Recipe] = {
     ),
     "akyurek-linear": Recipe(
         paper="akyurek2022",
-        minutes=8,
+        minutes=5,
         title="a deep stack on linear functions",
         build=akyurek(EIGHT_DIMENSIONS),
     ),
     "akyurek-noisy": Recipe(
         paper="akyurek2022",
-        minutes=6,
+        minutes=4,
         title="a deep stack on noisy linear functions",
         build=akyurek(NOISY),
     ),

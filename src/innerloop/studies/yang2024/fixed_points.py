@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from innerloop.analysis.figure import COLOURS
 from innerloop.learners import OLS
 from innerloop.models.block import Block
 from innerloop.studies.claim import Claim, Criterion
@@ -160,3 +161,110 @@ def _block_parameters(lab: Lab, label: str) -> int:
     model = lab.model(label)
     blocks = [module for module in model.modules() if isinstance(module, Block)]
     return sum(weights.numel() for block in blocks for weights in block.parameters())
+
+
+def _fig3_runs(scale: Scale) -> Mapping[str, RunConfig]:
+    return {"injected": trained("looped-linear", scale), "tied": trained("tied-linear", scale)}
+
+
+_FIG3_LABELS = {"injected": "with injection", "tied": "without injection"}
+
+
+def _draw_fig3(tables: Tables) -> Figure:
+    figure, (axes,) = panels(1, columns=1, size=(5.4, 3.4))
+    order = tuple(_FIG3_LABELS.values())
+    draw_curves(axes, tables["by-loop"], x="loop", order=order)
+    sizes = tables["sizes"]
+    for label, loops in zip(sizes["label"], sizes["trained loops"], strict=True):
+        colour = COLOURS[order.index(str(label))]
+        mark(axes, float(loops), label=f"trained loops, {label}", colour=colour)
+    name(axes, title="error by loop, last prefix", x="loops", y="squared error / E[y²]")
+    legend(figure, (axes,), columns=2)
+    return figure
+
+
+@declare(
+    paper="yang2024",
+    id="fig3",
+    title="Without input injection a loop falls apart beyond its trained loops",
+    claims=(
+        Claim(
+            name="injected-stays",
+            sentence="With input injection the error stays where it is beyond the trained loops.",
+            quantity=f"error at {BEYOND} b loops / error at b loops, injected",
+            criterion=STAYS,
+            over="prompts",
+            ratio=True,
+        ),
+        Claim(
+            name="tied-falls-apart",
+            sentence="Without it the error grows beyond them.",
+            quantity=f"error at {BEYOND} b loops / error at b loops, tied",
+            criterion=Criterion(
+                at_least=10,
+                reason="the paper calls it divergence on an axis of three powers of ten: one of "
+                "them is the least that fits",
+            ),
+            over="prompts",
+            ratio=True,
+        ),
+        Claim(
+            name="tied-soon",
+            sentence="It does so quickly.",
+            quantity="error at 2 b loops / error at b loops, tied",
+            criterion=Criterion(
+                at_least=2, reason="an error that has doubled after as many loops again is lost"
+            ),
+            over="prompts",
+            ratio=True,
+        ),
+    ),
+    draw=_draw_fig3,
+    runs=_fig3_runs,
+    minutes={"smoke": 0.2, "laptop": 5, "paper": 3000},
+    smaller={
+        "smoke": "3 dimensions, 7 points, width 16, 4 loops, 20 steps.",
+        "laptop": "5 dimensions, 11 points, width 64, 1500 steps of a faster optimiser; 20 loops "
+        "with injection and 12 without, each run for five times its own.",
+    },
+)
+def fig3(lab: Lab) -> Findings:
+    """Error by loop, with and without injection, each to five times its trained loops."""
+    by_loop: dict[str, list[Tensor]] = {label: [] for label in _FIG3_LABELS}
+    grown: dict[str, list[Quantity]] = {label: [] for label in _FIG3_LABELS}
+    soon: list[Quantity] = []
+    loops = {label: lab.model(label).steps for label in _FIG3_LABELS}
+    for seed in lab.seeds:
+        config = lab.run("injected", seed).config
+        prompt = lab.draw(config.task, config.points, seed=seed)
+        for label, trained_loops in loops.items():
+            errors = lab.errors(
+                lab.model(label, seed), prompt, config.task, steps=BEYOND * trained_loops,
+                at=config.points - 1,
+            )  # (P, K + 1)  # fmt: skip
+            by_loop[label].append(errors)
+            at_trained = errors[:, trained_loops]  # (P,)
+            grown[label].append(lab.ratio(errors[:, -1], at_trained, seed=seed))
+            if label == "tied":
+                soon.append(lab.ratio(errors[:, 2 * trained_loops], at_trained, seed=seed))
+    return Findings(
+        tables={
+            "by-loop": stacked(
+                [
+                    curve(lab, by_loop[label], "loop", {"label": told})
+                    for label, told in _FIG3_LABELS.items()
+                ]
+            ),
+            "sizes": record(
+                {
+                    "label": [_FIG3_LABELS[label] for label in loops],
+                    "trained loops": list(loops.values()),
+                }
+            ),
+        },
+        measured={
+            "injected-stays": grown["injected"],
+            "tied-falls-apart": grown["tied"],
+            "tied-soon": soon,
+        },
+    )

@@ -1,0 +1,94 @@
+"""`innerloop report`: all that has been reproduced, in one page."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from innerloop.cli.reproduce import read_scale, results_folder
+from innerloop.core.errors import ConfigurationError
+from innerloop.core.files import require_file_place, require_folder
+from innerloop.report.joined import choose, is_complete, joined_page
+from innerloop.report.markdown import require_place, write_docs, write_summary
+from innerloop.report.page import write_page
+from innerloop.report.words import tally
+from innerloop.studies.result import Result, read_results
+from innerloop.studies.work import training_seconds
+from innerloop.training.run import Run
+from innerloop.training.store import Store
+
+
+def report(
+    results: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the results. Default: $INNERLOOP_RESULTS, else results."),
+    ] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="Only this one. Default: the largest that each study has.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
+        "report.html"
+    ),
+    docs: Annotated[
+        Path | None, typer.Option(help="Folder for the same as Markdown, with pictures and tables.")
+    ] = None,
+    readme: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --docs: a file that gets a summary, between the lines `<!-- results -->` "
+            "and `<!-- end of results -->`."
+        ),
+    ] = None,
+    runs: Annotated[
+        Path | None, typer.Option(help="Folder of the runs. Default: $INNERLOOP_RUNS, else runs.")
+    ] = None,
+) -> None:
+    """Join all that `innerloop reproduce` has written into one page that needs nothing else.
+
+    For example:
+
+    innerloop report
+
+    innerloop report --scale laptop --docs docs/results --readme README.md
+    """
+    folder = results_folder(results)
+    wanted = None if scale is None else read_scale(scale)
+    require_file_place(output)
+    if docs is not None:
+        require_folder(docs)
+    if readme is not None:
+        if docs is None:
+            raise ConfigurationError("--readme links into the pages of --docs: give both.")
+        require_place(readme)
+    found = read_results(folder)
+    chosen = choose(filter(is_complete, found), wanted)
+    if not chosen:
+        at = f" at {wanted} scale" if wanted else ""
+        raise ConfigurationError(
+            f"{folder} holds no results{at}: write some with `innerloop reproduce`."
+        )
+    console = Console(highlight=False, soft_wrap=True)
+    for result in found:
+        if not is_complete(result):
+            console.print(f"left out {result.folder}: not all of its files are there", markup=False)
+    page = write_page(joined_page(chosen), output)
+    console.print(tally(chosen))
+    console.print(f"page [cyan]{escape(str(page))}[/]")
+    if docs is not None:
+        told = write_docs(docs, chosen, training=partial(time_of_runs, Store(runs)))
+        console.print(f"pages [cyan]{escape(str(docs / 'README.md'))}[/]: {tally(told)}")
+        if readme is not None:
+            console.print(f"summary [cyan]{escape(str(write_summary(readme, told, docs)))}[/]")
+
+
+def time_of_runs(store: Store, results: Sequence[Result]) -> float | None:
+    """What the runs of all studies took, each counted once; None if some are not here."""
+    names = {name for result in results for name in result.runs}
+    known: dict[str, Run] = {run.name: run for run in store.runs()}
+    if not names <= set(known):
+        return None
+    return sum(training_seconds(known[name]) for name in names)

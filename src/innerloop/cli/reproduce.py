@@ -1,0 +1,251 @@
+"""`innerloop reproduce`: studies from nothing, with a verdict on every claim."""
+
+import json as json_module
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from innerloop.cli.reproduce_progress import shown_progress
+from innerloop.core.errors import ConfigurationError, unknown
+from innerloop.core.files import require_file_place, require_folder, write_atomically
+from innerloop.report.study_page import write_study_page
+from innerloop.report.words import SIGNS, VERDICTS, count, duration, measured, tally, why
+from innerloop.studies.board import Board
+from innerloop.studies.claim import Verdict
+from innerloop.studies.reproduce import Outcome, known_result
+from innerloop.studies.reproduce import reproduce as outcomes_of
+from innerloop.studies.result import CLAIMS, Result
+from innerloop.studies.study import Study
+from innerloop.studies.table import STUDIES, find_studies
+from innerloop.training.families import SCALES, Scale
+from innerloop.training.interrupt import interruptible
+from innerloop.training.store import Store
+
+VARIABLE = "INNERLOOP_RESULTS"
+"""The environment variable that says where results are kept."""
+STYLES: dict[Verdict, str] = {
+    "confirmed": "bold blue", "not confirmed": "bold yellow", "inconclusive": "dim",
+}  # fmt: skip
+"""Told by words as well; these two colours most people can tell apart."""
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PAPER|PAPER/ID...]", help="A paper, or one of its studies: see `studies`."
+        ),
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Every study.")] = False,
+    scale: Annotated[
+        str, typer.Option(help="smoke (seconds), laptop (minutes), paper (a GPU).")
+    ] = "laptop",
+    seeds: Annotated[int, typer.Option(min=1, help="Trainings of every model.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Jobs side by side, of a thread each. Default: one a core."),
+    ] = None,
+    runs: Annotated[
+        Path | None, typer.Option(help="Folder of the runs. Default: $INNERLOOP_RUNS, else runs.")
+    ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the results. Default: $INNERLOOP_RESULTS, else results."),
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Measure again what has been measured.")
+    ] = False,
+    json: Annotated[Path | None, typer.Option(help="Write all claims here as JSON, too.")] = None,
+) -> None:
+    """Reproduce figures, tables and theorems of the papers, with a verdict on every claim.
+
+    What they need is trained once and shared; what is there already is not done again. Ctrl-C saves
+    and leaves; the same command goes on from there. A claim that is not confirmed is a finding: the
+    exit code is 1 only where a study could not be done.
+
+    For example:
+
+    innerloop reproduce yang2024/fig2
+
+    innerloop reproduce chen2025 gao2025/thm4.1
+
+    innerloop reproduce --all --scale smoke
+    """
+    chosen = _chosen(names or [], all_)
+    size = read_scale(scale)
+    store, folder = Store(runs), results_folder(results)
+    if json is not None:
+        require_file_place(json)
+    require_folder(store.root)
+    require_folder(folder)
+    console = Console(highlight=False)
+    left = [
+        study
+        for study in chosen
+        if again or known_result(study, scale=size, seeds=seeds, results=folder) is None
+    ]
+    board = Board.of(left, scale=size, seeds=seeds, store=store)
+    several = workers or max(1, min(cores(), len(board.runs) + len(board.measures)))
+    _tell_plan(console, chosen, left, board, scale=size, seeds=seeds, workers=several)
+    outcomes: list[Outcome] = []
+    with interruptible() as interruption, shown_progress(console) as listener:
+        for outcome in outcomes_of(
+            chosen, scale=size, seeds=seeds, store=store, results=folder, workers=several,
+            again=again, listener=listener, stop=interruption,
+        ):  # fmt: skip
+            outcomes.append(outcome)
+            _tell_outcome(console, outcome)
+    if len(outcomes) > 1:
+        console.print(_summary(outcomes))
+    if json is not None:
+        text = json_module.dumps([record(outcome) for outcome in outcomes], indent=1) + "\n"
+        write_atomically(json, lambda file: file.write_text(text))
+    if interruption():
+        Console(stderr=True, soft_wrap=True).print(
+            f"stopped after {len(outcomes)} of {count(len(chosen), 'study')}; runs are saved: give "
+            "the same command again to go on."
+        )
+        raise typer.Exit(interruption.exit_code)
+    if any(outcome.result is None for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def read_scale(name: str) -> Scale:
+    """A scale by its name."""
+    for known in SCALES:
+        if name == known:
+            return known
+    raise ConfigurationError(unknown("scale", name, SCALES))
+
+
+def results_folder(given: Path | None) -> Path:
+    """Where results are kept."""
+    return given if given is not None else Path(os.environ.get(VARIABLE) or "results")
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _chosen(names: Sequence[str], all_: bool) -> list[Study]:
+    """The studies that were named, each once, in the order in which they were."""
+    if bool(names) == all_:
+        raise ConfigurationError(
+            "name papers or studies, as yang2024 or yang2024/fig2, or give --all: see "
+            "`innerloop studies`."
+        )
+    found = [study for name in names for study in _found(name)] if names else STUDIES
+    return list(dict.fromkeys(found))
+
+
+def _found(name: str) -> tuple[Study, ...]:
+    found = find_studies(name)
+    if not found:
+        raise ConfigurationError(f"there are no studies of {name} yet: see `innerloop studies`.")
+    return found
+
+
+def _tell_plan(
+    console: Console,
+    chosen: Sequence[Study],
+    left: Sequence[Study],
+    board: Board,
+    *,
+    scale: Scale,
+    seeds: int,
+    workers: int,
+) -> None:
+    """What will be done, and how long it may take."""
+    console.print(
+        f"{count(len(chosen), 'study')} at {scale} scale, {count(seeds, 'seed')}: "
+        f"{len(chosen) - len(left)} measured already, {len(left)} to measure"
+    )
+    if not left:
+        return
+    needed = {config.key() for study in left for config in study.seeded_runs(scale, seeds).values()}
+    minutes = sum(study.minutes[scale] for study in left)
+    console.print(
+        f"{len(board.runs)} runs to train, {len(needed) - len(board.runs)} found; "
+        f"{count(workers, 'worker')}"
+    )
+    machine = "a GPU" if scale == "paper" else "two cores"
+    console.print(
+        f"expected: at most about {duration(60 * minutes * seeds)} on {machine}, less where runs "
+        "are found or shared",
+        soft_wrap=True,
+    )
+
+
+def _tell_outcome(console: Console, outcome: Outcome) -> None:
+    """A study's claims, each with its verdict, and where its page is."""
+    study, result = outcome.study, outcome.result
+    console.print(f"\n[bold cyan]{study.name}[/] [bold]{escape(study.title)}[/]", soft_wrap=True)
+    if result is None:
+        console.print(f"  [bold red]failed[/] {escape(outcome.error)}", soft_wrap=True)
+        return
+    console.print(_claims(result))
+    for note in result.notes:
+        console.print(f"  note: {escape(note)}", soft_wrap=True)
+    known = " (measured already)" if outcome.known else ""
+    page = write_study_page(result)
+    console.print(f"  page [cyan]{escape(str(page))}[/]{known}", soft_wrap=True)
+
+
+def _claims(result: Result) -> Table:
+    """Verdicts, with what each is about and how it came about."""
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for judged in result.claims:
+        claim = judged.claim
+        found = f"{claim.quantity}: {measured(judged)}, criterion {claim.criterion}"
+        reason = f" ({why(judged)})" if why(judged) else ""
+        table.add_row(
+            f"  [{STYLES[judged.verdict]}]{SIGNS[judged.verdict]} {judged.verdict}[/]",
+            f"{escape(claim.sentence)}\n[dim]{escape(found + reason)}[/]",
+        )
+    return table
+
+
+def _summary(outcomes: Sequence[Outcome]) -> Table:
+    """A row a study, and what could not be done."""
+    results = [outcome.result for outcome in outcomes if outcome.result is not None]
+    table = Table(title="Summary", title_justify="left", title_style="bold")
+    table.add_column("study", style="cyan", no_wrap=True)
+    for verdict in VERDICTS:
+        table.add_column(f"{SIGNS[verdict]} {verdict}", justify="right")
+    table.add_column("time", justify="right", no_wrap=True)
+    for outcome in outcomes:
+        if outcome.result is None:
+            table.add_row(outcome.study.name, *["-"] * len(VERDICTS), "[red]failed[/]")
+        else:
+            table.add_row(outcome.study.name, *_counts(outcome.result))
+    failed = len(outcomes) - len(results)
+    table.caption = tally(results) + (f"; {failed} failed" if failed else "")
+    table.caption_justify = "left"
+    for outcome in outcomes:
+        if outcome.result is None:
+            table.caption += escape(f"\n{outcome.study.name}: {outcome.error}")
+    return table
+
+
+def _counts(result: Result) -> list[str]:
+    counts = [str(result.count(verdict) or "") for verdict in VERDICTS]
+    return [*counts, duration(result.training_seconds + result.seconds)]
+
+
+def record(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as JSON has it: what claims.json holds, or what went wrong."""
+    if outcome.result is None:
+        return {"study": outcome.study.name, "error": outcome.error}
+    told = json_module.loads((outcome.result.folder / CLAIMS).read_text())
+    return {"study": outcome.study.name, "error": "", **told}

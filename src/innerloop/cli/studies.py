@@ -1,0 +1,185 @@
+"""`innerloop studies`: what can be reproduced, and what came of it here."""
+
+import json as json_module
+import textwrap
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from innerloop.cli.reproduce import STYLES, results_folder
+from innerloop.cli.specs import written_as
+from innerloop.core.files import require_file_place, write_atomically
+from innerloop.report.joined import choose
+from innerloop.report.words import SIGNS, changed_since, count, duration, measured, why
+from innerloop.studies.claim import Claim, Judged
+from innerloop.studies.result import Result, read_results
+from innerloop.studies.study import Study
+from innerloop.studies.table import PAPERS, STUDIES, find_studies
+from innerloop.training.config import FOLLOWS_TASK, RunConfig
+from innerloop.training.families import SCALES
+
+
+def studies(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[PAPER|PAPER/ID]", help="A paper, or a study to tell all about."),
+    ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the results. Default: $INNERLOOP_RESULTS, else results."),
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the table here as JSON, too.")] = None,
+) -> None:
+    """List the studies with the last verdicts found on this machine, or tell all about one.
+
+    For example:
+
+    innerloop studies
+
+    innerloop studies yang2024/fig2
+    """
+    if json is not None:
+        require_file_place(json)
+    chosen = STUDIES if name is None else find_studies(name)
+    last = {result.name: result for result in choose(read_results(results_folder(results)))}
+    console = Console(highlight=False)
+    if name is not None and "/" in name:
+        for study in chosen:
+            _tell(console, study, last.get(study.name))
+    else:
+        console.print(_table(chosen, last))
+        console.print("All about one: innerloop studies yang2024/fig2")
+        console.print("Reproduce it: innerloop reproduce yang2024/fig2")
+    if json is not None:
+        text = json_module.dumps([_record(s, last.get(s.name)) for s in chosen], indent=1) + "\n"
+        write_atomically(json, lambda file: file.write_text(text))
+
+
+def _table(chosen: Iterable[Study], last: Mapping[str, Result]) -> Table:
+    """A row a study, the papers one after the other."""
+    table = Table(title="Studies", title_justify="left", title_style="bold")
+    table.add_column("study")
+    table.add_column("laptop", justify="right", no_wrap=True)
+    table.add_column("found here", overflow="fold", max_width=24)
+    paper = ""
+    for study in chosen:
+        if study.paper != paper:
+            paper = study.paper
+            table.add_section()
+            table.add_row(f"[bold]{escape(PAPERS.get(paper, paper))}[/]")
+        also = f" ({', '.join(study.also)})" if study.also else ""
+        table.add_row(
+            f"[cyan]{study.name}[/]{also}\n  {escape(study.title)}",
+            duration(60 * study.minutes["laptop"]), _found(last.get(study.name)),
+        )  # fmt: skip
+    return table
+
+
+def _found(result: Result | None) -> str:
+    """What a study came to here: verdicts, scale, and whether it is another study by now."""
+    if result is None:
+        return "-"
+    changed = ", changed since" if changed_since(result) else ""
+    return f"{result.verdicts} [dim]({result.scale}{changed})[/]"
+
+
+def _tell(console: Console, study: Study, result: Result | None) -> None:
+    """All that a study declares, and what it came to."""
+    console.print(f"[bold cyan]{study.name}[/] [bold]{escape(study.title)}[/]", soft_wrap=True)
+    also = f" (also {', '.join(study.also)})" if study.also else ""
+    console.print(f"{escape(PAPERS.get(study.paper, study.paper))}{also}", soft_wrap=True)
+    console.print("\n[bold]Claims[/]")
+    judged = {one.claim.name: one for one in result.claims} if result is not None else {}
+    for claim in study.claims:
+        for line in _claim_lines(claim, judged.get(claim.name)):
+            console.print(line, soft_wrap=True)
+    if result is not None:
+        changed = "; the study has changed since" if changed_since(result) else ""
+        console.print(
+            f"Found at {result.scale} scale, {count(result.seeds, 'seed')}, on "
+            f"{result.finished}{changed}: {escape(str(result.folder))}",
+            soft_wrap=True,
+        )
+    console.print("\n[bold]Scales[/]")
+    for scale in SCALES:
+        told = study.smaller.get(scale, "as in the paper")
+        console.print(
+            f"  {scale}, about {duration(60 * study.minutes[scale])}: {escape(told)}",
+            soft_wrap=True,
+        )
+        for label, config in study.runs(scale).items():
+            console.print(
+                f"    run [cyan]{escape(label)}[/]: {escape(_run(config))}", soft_wrap=True
+            )
+    console.print(f"\nReproduce it: innerloop reproduce {study.name}")
+
+
+def _claim_lines(claim: Claim, judged: Judged | None) -> list[str]:
+    paper = f"; the paper has {claim.paper}" if claim.paper else ""
+    over = "exactly" if claim.over == "exact" else f"over {claim.over}"
+    lines = [
+        f"  [cyan]{claim.name}[/] {escape(claim.sentence)}",
+        f"    measured {over}: {escape(claim.quantity + paper)}",
+        f"    criterion: {claim.criterion} ({escape(claim.criterion.reason)})",
+    ]
+    if judged is not None:
+        style, reason = STYLES[judged.verdict], f" ({why(judged)})" if why(judged) else ""
+        lines.append(
+            f"    found: {measured(judged)}, [{style}]{SIGNS[judged.verdict]} {judged.verdict}[/]"
+            f"{escape(reason)}"
+        )
+    return lines
+
+
+def _run(config: RunConfig) -> str:
+    """A run in a few words: what differs from the defaults."""
+    task = written_as(config.task.model_dump(mode="json", exclude_defaults=True))
+    model = written_as(
+        config.model.model_dump(mode="json", exclude_defaults=True, exclude=set(FOLLOWS_TASK))
+    )
+    words = [f"{key}={value}" for key, value in (*task, *model)]
+    told = " ".join([config.task_name, *words, f"points={config.points}", f"steps={config.steps}"])
+    return textwrap.shorten(told, 200, placeholder=" ..")
+
+
+def _record(study: Study, result: Result | None) -> dict[str, Any]:
+    """A study as JSON has it."""
+    return {
+        "study": study.name,
+        "also": list(study.also),
+        "title": study.title,
+        "minutes": dict(study.minutes),
+        "smaller": dict(study.smaller),
+        "claims": [_claim_record(claim) for claim in study.claims],
+        "runs": {scale: _keys(study.runs(scale)) for scale in SCALES},
+        "found": None
+        if result is None
+        else {
+            "scale": result.scale,
+            "seeds": result.seeds,
+            "changed_since": changed_since(result),
+            "verdicts": {judged.claim.name: judged.verdict for judged in result.claims},
+        },
+    }
+
+
+def _claim_record(claim: Claim) -> dict[str, str]:
+    return {
+        "name": claim.name,
+        "sentence": claim.sentence,
+        "quantity": claim.quantity,
+        "over": claim.over,
+        "paper": claim.paper,
+        "criterion": str(claim.criterion),
+        "reason": claim.criterion.reason,
+    }
+
+
+def _keys(runs: Mapping[str, RunConfig]) -> dict[str, str]:
+    """The keys by which the store knows runs."""
+    return {label: config.key() for label, config in runs.items()}

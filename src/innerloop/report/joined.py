@@ -1,0 +1,86 @@
+"""All results in one page, with a summary of all claims at its top."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import pandas as pd
+
+from innerloop.report.page import Cell, Page, Section
+from innerloop.report.study_page import anchor, here, study_sections, verdict_cell
+from innerloop.report.words import duration, figures, paper_title, scales, tally, versions
+from innerloop.studies.result import Result
+from innerloop.studies.table import PAPERS, STUDIES
+
+PREFERRED = ("paper", "laptop", "smoke")
+"""Where a study has results at several scales, the one that says most."""
+
+
+def choose(results: Iterable[Result], scale: str | None = None) -> list[Result]:
+    """One result a study, in the order of the papers: of a scale, or of the largest there is."""
+    best: dict[str, Result] = {}
+    for result in results:
+        if scale not in (None, result.scale):
+            continue
+        known = best.get(result.name)
+        if known is None or _rank(result) < _rank(known):
+            best[result.name] = result
+    return in_order(best.values())
+
+
+def in_order(results: Iterable[Result]) -> list[Result]:
+    """As the papers and their figures are; studies that are in no table come last."""
+    papers, studies = list(PAPERS), [study.name for study in STUDIES]
+
+    def place(result: Result) -> tuple[int, str, int, str]:
+        paper = papers.index(result.paper) if result.paper in papers else len(papers)
+        study = studies.index(result.name) if result.name in studies else len(studies)
+        return paper, result.paper, study, result.id
+
+    return sorted(results, key=place)
+
+
+def is_complete(result: Result) -> bool:
+    """Whether all files that a result names are there."""
+    tables = [result.folder / f"{name}.csv" for name in result.tables]
+    return all(file.is_file() for file in (result.figure, *tables))
+
+
+def joined_page(results: Sequence[Result]) -> Page:
+    """The page of all results; they are complete."""
+    sections: list[Section] = [
+        Section(title="Summary", anchor="summary", table=summary_table(results))
+    ]
+    for paper, own in groupby(results, key=lambda result: result.paper):
+        sections.append(Section(title=paper_title(paper), text=paper, anchor=paper))
+        for result in own:
+            title = f"{result.paper} {figures(result)}: {result.title}"
+            sections += study_sections(result, level=3, title=title)
+    return Page(
+        title="The papers' claims, measured",
+        summary=f"{tally(results)}. Scale: {scales(results)}. Every criterion stood in the code "
+        "before the run; intervals are 90%.",
+        sections=tuple(sections),
+        footer=f"Measuring took {duration(sum(result.seconds for result in results))}. "
+        f"{versions(results)}.",
+    )
+
+
+def summary_table(results: Sequence[Result]) -> pd.DataFrame:
+    """A row a claim, with a link to its study."""
+    rows = [
+        {
+            "study": Cell(text=f"{result.paper} {result.id}", link=anchor(result)),
+            "claim": Cell(text=judged.claim.sentence, detail=(judged.claim.quantity,)),
+            "in the paper": judged.claim.paper,
+            "here": here(judged),
+            "criterion": str(judged.claim.criterion),
+            "verdict": verdict_cell(judged),
+        }
+        for result in results
+        for judged in result.claims
+    ]
+    return pd.DataFrame(rows)
+
+
+def _rank(result: Result) -> int:
+    return PREFERRED.index(result.scale)

@@ -1,0 +1,260 @@
+"""Results as pages of the documentation: tables, pictures, and a summary for the README."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from innerloop.core.errors import ConfigurationError, InnerloopError
+from innerloop.core.files import slug, write_atomically
+from innerloop.report.joined import in_order
+from innerloop.report.words import (
+    SIGNS,
+    by_seed,
+    duration,
+    facts_of,
+    figures,
+    measured,
+    paper_title,
+    scales,
+    tally,
+    versions,
+    why,
+)
+from innerloop.studies.claim import Judged
+from innerloop.studies.result import CLAIMS, Result, read_result
+from innerloop.studies.table import STUDIES
+
+BEGIN, END = "<!-- results -->", "<!-- end of results -->"
+"""The lines of a README between which the summary stands."""
+WRITTEN = "files.txt"
+"""Names the files that were written into a folder: only these are ever replaced or removed."""
+
+
+def write_docs(
+    folder: Path,
+    results: Sequence[Result],
+    *,
+    training: Callable[[Sequence[Result]], float | None] | None = None,
+) -> list[Result]:
+    """Write results as pages with their pictures and tables; all results that the pages tell of.
+
+    Results that the folder holds already, of studies that are not among these, stay, so that one
+    study can be reproduced without the others; what was written of studies that are no longer in
+    the table is removed. `training` says how many seconds the runs of all results took, each
+    counted once, or None if it does not know.
+    """
+    known = _written(folder)
+    everything = in_order([*results, *_kept(folder, known, results)])
+    files = _pages(everything, training(everything) if training is not None else None)
+    for result in results:
+        files |= _files_of(result)
+    staying = {name for result in everything for name in _names_of(result)}
+    names = {*files, *staying, WRITTEN}
+    _refuse_others(folder, [name for name in files if name not in known])
+    # Noted before they are written: an interruption leaves no file that nobody knows of.
+    _note(folder, {*known, *names})
+    for name, content in files.items():
+        _write(folder / name, content)
+    for name in sorted(known - names):
+        _remove(folder, name)
+    _note(folder, names)
+    return everything
+
+
+def write_summary(readme: Path, results: Sequence[Result], folder: Path) -> Path:
+    """Put a table of all studies, with links into a folder, between the two lines of a README."""
+    before, after = require_place(readme)
+    # Links are relative to the file that holds them, and have slashes on every system.
+    there = Path(os.path.relpath(folder, readme.absolute().parent)).as_posix()
+    rows = [
+        (f"[{result.paper} {_text(figures(result))}]({there}/{_page_of(result)}#{_stem(result)})",
+         _text(result.title), result.verdicts)
+        for result in results
+    ]  # fmt: skip
+    told = f"{tally(results)}. Scale: {scales(results)}."
+    table = _table(("study", "what it is about", "claims"), rows)
+    return _write(readme, f"{before}{BEGIN}\n{told}\n\n{table}{END}{after}".encode())
+
+
+def require_place(readme: Path) -> tuple[str, str]:
+    """What stands before and after the summary of a README; refused if it has no place for it."""
+    try:
+        text = readme.read_text("utf-8")
+    except OSError as error:
+        raise InnerloopError(f"cannot read {readme}: {error.strerror or error}.") from error
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
+        raise ConfigurationError(
+            f"{readme} has no place for a summary: write the lines `{BEGIN}` and `{END}` into it, "
+            "once, in this order."
+        )
+    return text[: text.index(BEGIN)], text[text.index(END) + len(END) :]
+
+
+def _pages(results: Sequence[Result], training_seconds: float | None) -> dict[str, bytes]:
+    pages = {"README.md": _overview(results, training_seconds).encode()}
+    for _, own in groupby(results, key=lambda result: result.paper):
+        several = list(own)
+        pages[_page_of(several[0])] = _paper(several).encode()
+    return pages
+
+
+def _overview(results: Sequence[Result], training_seconds: float | None) -> str:
+    """The page of all studies."""
+    rows = [
+        (f"[{result.paper} {_text(figures(result))}]({_page_of(result)}#{_stem(result)})",
+         _text(result.title), result.verdicts,
+         duration(result.training_seconds) if result.runs else "-", duration(result.seconds))
+        for result in results
+    ]  # fmt: skip
+    smaller = [
+        (f"[{result.paper} {result.id}]({_page_of(result)}#{_stem(result)})", _text(result.smaller))
+        for result in results
+        if result.smaller
+    ]
+    time = f"Measuring took {duration(sum(result.seconds for result in results))}"
+    if training_seconds is not None:
+        time += f", training {duration(training_seconds)}, each run counted once"
+    # Where studies were run in several ways, each page has the commands of its own.
+    commands = {result.command.replace(result.name, "--all", 1) for result in results}
+    command = commands.pop() if len(commands) == 1 else "innerloop reproduce PAPER/ID .."
+    return "\n".join(
+        [
+            "# Results\n",
+            f"{tally(results)}. Every criterion stood in the code before the run; intervals are "
+            "90%. A claim over ways of training needs several seeds, and is inconclusive with one."
+            "\n",
+            f"```sh\n{command}\n```\n",
+            f"Scale: {scales(results)}. {time}. Studies share runs: the column says what those of "
+            f"each took. With {versions(results)}. The command of each study stands with it.\n",
+            _table(("study", "what it is about", "claims", "training", "measuring"), rows),
+            "## What was scaled down\n",
+            _table(("study", "smaller than in the paper"), smaller) if smaller else "Nothing.\n",
+        ]
+    )
+
+
+def _paper(results: Sequence[Result]) -> str:
+    """The page of one paper's studies."""
+    paper = results[0].paper
+    lines = [f"# {_text(paper_title(paper))}\n", f"{paper}. {tally(results)}.\n"]
+    for result in results:
+        lines += _study(result)
+    return "\n".join(lines)
+
+
+def _study(result: Result) -> list[str]:
+    place = f"{slug(result.paper)}/{_stem(result)}"
+    tables = [f"[{name}]({place}-{slug(name)}.csv)" for name in result.tables]
+    headings = ("claim", "measured", "in the paper", "here", "criterion", "verdict")
+    facts = [
+        f"- {fact.heading}: " + (f"`{fact.text}`" if fact.code else _text(fact.text))
+        for fact in facts_of(result)
+    ]
+    return [
+        f'<a id="{_stem(result)}"></a>\n',
+        f"## {_text(figures(result))}: {_text(result.title)}\n",
+        _table(headings, [_claim(judged) for judged in result.claims]),
+        f"![{_text(result.title)}]({place}.png)\n",
+        *facts,
+        f"- numbers: {', '.join(tables)}, [claims]({place}.json)\n",
+    ]
+
+
+def _claim(judged: Judged) -> tuple[str, ...]:
+    claim = judged.claim
+    here = "; ".join(part for part in (measured(judged), by_seed(judged)) if part)
+    verdict = f"{SIGNS[judged.verdict]} {judged.verdict}"
+    return (
+        _text(claim.sentence),
+        _text(claim.quantity),
+        _text(claim.paper or "-"),
+        _text(here),
+        _text(f"{claim.criterion}: {claim.criterion.reason}"),
+        _text(f"{verdict}: {why(judged)}" if why(judged) else verdict),
+    )
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _text(text: str) -> str:
+    """Words that mean nothing in Markdown, in one line."""
+    return re.sub(r"([\\`*_\[\]<>|~$])", r"\\\1", " ".join(text.split()))
+
+
+def _stem(result: Result) -> str:
+    return slug(result.id)
+
+
+def _page_of(result: Result) -> str:
+    return f"{slug(result.paper)}.md"
+
+
+def _files_of(result: Result) -> dict[str, bytes]:
+    """What is copied of a result, by the name that it has in the folder."""
+    sources = [CLAIMS, result.figure.name, *(f"{name}.csv" for name in result.tables)]
+    contents = [(result.folder / source).read_bytes() for source in sources]
+    return dict(zip(_names_of(result), contents, strict=True))
+
+
+def _names_of(result: Result) -> list[str]:
+    place = f"{slug(result.paper)}/{_stem(result)}"
+    tables = [f"{place}-{slug(name)}.csv" for name in result.tables]
+    return [f"{place}.json", f"{place}.png", *tables]
+
+
+def _kept(folder: Path, known: set[str], results: Sequence[Result]) -> list[Result]:
+    """Results that the folder holds of studies of the table that are not given anew."""
+    declared = {study.name for study in STUDIES} - {result.name for result in results}
+    kept: list[Result] = []
+    for name in sorted(known):
+        file = folder / name
+        if file.suffix != ".json" or not file.is_file():
+            continue
+        try:
+            result = read_result(file.parent, file.name)
+        except InnerloopError:
+            continue  # of another version: it goes, as do its pictures
+        if result.name in declared and all((folder / own).is_file() for own in _names_of(result)):
+            kept.append(result)
+    return kept
+
+
+def _written(folder: Path) -> set[str]:
+    """The files that were written into a folder before; names that lead out of it are not ours."""
+    note = folder / WRITTEN
+    if not note.is_file():
+        return set()
+    root = folder.resolve()
+    names = {line for line in note.read_text("utf-8").splitlines() if line}
+    return {name for name in names if (folder / name).resolve().is_relative_to(root)}
+
+
+def _refuse_others(folder: Path, names: Iterable[str]) -> None:
+    """Never write over a file that somebody else has put there."""
+    for name in names:
+        if (folder / name).exists():
+            raise ConfigurationError(
+                f"{folder / name} is not among the files that were written there before "
+                f"({WRITTEN}): move it away, or choose another folder."
+            )
+
+
+def _note(folder: Path, names: Iterable[str]) -> None:
+    _write(folder / WRITTEN, "".join(f"{name}\n" for name in sorted(names)).encode())
+
+
+def _write(path: Path, content: bytes) -> Path:
+    return write_atomically(path, lambda file: file.write_bytes(content))
+
+
+def _remove(folder: Path, name: str) -> None:
+    """Remove a file, and the folder that it leaves empty."""
+    path = folder / name
+    path.unlink(missing_ok=True)
+    if path.parent != folder and path.parent.is_dir() and not any(path.parent.iterdir()):
+        path.parent.rmdir()

@@ -1,0 +1,107 @@
+"""A study's results as sections of a page, and as a page of their own beside its tables."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from innerloop.core.files import slug
+from innerloop.report.page import Cell, Folded, Page, Section, write_page
+from innerloop.report.words import (
+    SIGNS,
+    by_seed,
+    count,
+    facts_of,
+    figures,
+    measured,
+    paper_title,
+    why,
+)
+from innerloop.studies.claim import Judged
+from innerloop.studies.result import Result
+
+PAGE = "index.html"
+ROWS = 30
+"""How many rows of a table a page shows; the CSV has all."""
+
+
+def write_study_page(result: Result) -> Path:
+    """Write the page of a study into its folder."""
+    return write_page(study_page(result), result.folder / PAGE)
+
+
+def study_page(result: Result) -> Page:
+    """One study as a page."""
+    return Page(
+        title=result.title,
+        summary=f"{paper_title(result.paper)} ({result.paper}), {figures(result)}: "
+        f"{result.verdicts}.",
+        sections=study_sections(result, level=2),
+        footer=result.command,
+    )
+
+
+def study_sections(result: Result, *, level: int, title: str = "Claims") -> tuple[Section, ...]:
+    """What was claimed and found, the figure, how it was done, and the tables."""
+    below = 2 if level == 2 else level + 1
+    return (
+        Section(title=title, level=level, anchor=anchor(result), table=claims_table(result)),
+        Section(
+            title="Figure",
+            level=below,
+            figure=result.figure.read_bytes(),
+            description=f"{result.title}: {figures(result)} of {result.paper}, drawn anew from "
+            f"the tables {', '.join(result.tables)}, which stand below.",
+        ),
+        Section(title="How it was done", level=below, facts=tuple(facts_of(result))),
+        Section(title="Tables", level=below, folded=tuple(_folded(result))),
+    )
+
+
+def anchor(result: Result) -> str:
+    """What links to a study are called."""
+    return slug(result.name)
+
+
+def claims_table(result: Result) -> pd.DataFrame:
+    """A row a claim: the paper's sentence, what was measured, the criterion, the verdict."""
+    rows = [
+        {
+            "claim": Cell(text=judged.claim.sentence),
+            "measured": judged.claim.quantity,
+            "in the paper": judged.claim.paper,
+            "here": here(judged),
+            "criterion": Cell(
+                text=str(judged.claim.criterion), detail=(judged.claim.criterion.reason,)
+            ),
+            "verdict": verdict_cell(judged),
+        }
+        for judged in result.claims
+    ]
+    return pd.DataFrame(rows)
+
+
+def here(judged: Judged) -> Cell:
+    """What was measured, its interval below it, and what each seed came to."""
+    value, _, interval = measured(judged).partition(" (")
+    lines = (interval.rstrip(")"), by_seed(judged))
+    return Cell(text=value, detail=tuple(line for line in lines if line))
+
+
+def verdict_cell(judged: Judged) -> Cell:
+    """A verdict by word, sign and colour, and why it is none."""
+    reason = why(judged)
+    return Cell(
+        text=f"{SIGNS[judged.verdict]} {judged.verdict}",
+        mark=slug(judged.verdict),
+        detail=(reason,) if reason else (),
+    )
+
+
+def _folded(result: Result) -> list[Folded]:
+    folded: list[Folded] = []
+    for name in result.tables:
+        table = result.table(name)
+        rows = count(len(table), "row")
+        shown = f"first {ROWS} of {rows}" if len(table) > ROWS else rows
+        folded.append(Folded(title=f"{name}.csv ({shown})", table=table.head(ROWS)))
+    return folded

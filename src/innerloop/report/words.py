@@ -1,0 +1,146 @@
+"""Results in words, the same on the terminal, on HTML pages and in the documentation."""
+
+import math
+from collections.abc import Sequence
+from typing import get_args
+
+from innerloop.report.page import Fact
+from innerloop.studies.claim import Judged, Verdict
+from innerloop.studies.result import Result
+from innerloop.studies.table import PAPERS, STUDIES
+
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+SIGNS: dict[Verdict, str] = {"confirmed": "✓", "not confirmed": "✗", "inconclusive": "?"}
+"""Beside the words, so that they are found at a glance without colours."""
+
+
+DIGITS = 3
+
+
+def number(value: float, digits: int = DIGITS) -> str:
+    """Three digits: `0.00491`, `1.25e+04`."""
+    return f"{value:.{digits}g}"
+
+
+def measured(judged: Judged) -> str:
+    """What was measured with its interval, where it has one: `0.771 (0.65 to 0.921)`."""
+    three = (judged.value, judged.low, judged.high)
+    if math.isnan(judged.value):
+        return "no number"
+    if judged.low == judged.high == judged.value:
+        return number(judged.value)
+    # As many digits as it takes to tell the ends of a narrow interval apart.
+    for digits in range(DIGITS, 3 * DIGITS):
+        value, low, high = (number(one, digits) for one in three)
+        if low != high:
+            return f"{value} ({low} to {high})"
+    return number(judged.value)
+
+
+def why(judged: Judged) -> str:
+    """Why nothing can be concluded; empty where something can."""
+    if judged.verdict != "inconclusive":
+        return ""
+    if judged.why:
+        return judged.why
+    if math.isnan(judged.low) or math.isnan(judged.high):
+        return "what was measured is no number"
+    return "the interval reaches across the criterion"
+
+
+def by_seed(judged: Judged) -> str:
+    """What each seed came to, where there are several."""
+    if len(judged.seeds) < 2:
+        return ""
+    return "by seed: " + ", ".join(number(value) for value in judged.seeds)
+
+
+def duration(seconds: float) -> str:
+    """`12 s`, `7 min`, `3.5 h`."""
+    if seconds < 1:
+        return "less than 1 s"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    hours = seconds / 3600
+    return f"{hours:.1f} h" if hours < 10 else f"{hours:.0f} h"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 study`, `3 studies`."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"
+
+
+def tally(results: Sequence[Result]) -> str:
+    """`3 studies, 12 claims: 9 confirmed, 1 not confirmed, 2 inconclusive`."""
+    claims = [judged.verdict for result in results for judged in result.claims]
+    told = ", ".join(f"{claims.count(verdict)} {verdict}" for verdict in VERDICTS)
+    return f"{count(len(results), 'study')}, {count(len(claims), 'claim')}: {told}"
+
+
+def scales(results: Sequence[Result]) -> str:
+    """At which scale results are: `laptop`, or `laptop (40), smoke (2)`."""
+    found = [result.scale for result in results]
+    names = list(dict.fromkeys(found))
+    if len(names) == 1:
+        return names[0]
+    return ", ".join(f"{name} ({found.count(name)})" for name in names)
+
+
+def versions(results: Sequence[Result]) -> str:
+    """`innerloop 0.1.0, torch 2.13.0, ..`; where results differ, all that there are."""
+    found: dict[str, list[str]] = {}
+    for result in results:
+        for name, version in result.versions.items():
+            known = found.setdefault(name, [])
+            if version not in known:
+                known.append(version)
+    return ", ".join(f"{name} {' and '.join(several)}" for name, several in found.items())
+
+
+def facts_of(result: Result) -> list[Fact]:
+    """How a result came about: sizes, notes, the command, versions, times."""
+    facts = [
+        Fact(heading="scale", text=f"{result.scale}, {count(result.seeds, 'seed')}"),
+        Fact(heading="smaller than in the paper", text=result.smaller or "Nothing."),
+        *(Fact(heading="note", text=note) for note in result.notes),
+        Fact(heading="command", text=result.command, code=True),
+        Fact(heading="time", text=_time(result)),
+        Fact(heading="with", text=f"{versions([result])}; {result.finished}"),
+    ]
+    if changed_since(result):
+        note = "The study's code has changed since this was measured: reproduce it again."
+        facts.insert(0, Fact(heading="out of date", text=note))
+    return facts
+
+
+def _time(result: Result) -> str:
+    measuring = f"{duration(result.seconds)} of measuring"
+    if not result.runs:
+        return measuring
+    runs = count(len(result.runs), "run")
+    return f"{duration(result.training_seconds)} of training ({runs}), {measuring}"
+
+
+def changed_since(result: Result) -> bool:
+    """Whether the study is another one now than when this was measured.
+
+    A study that is not in the table, such as a reader's own, cannot be compared.
+    """
+    for study in STUDIES:
+        if study.name == result.name:
+            return study.fingerprint(result.scale, result.seeds) != result.fingerprint
+    return False
+
+
+def figures(result: Result) -> str:
+    """The figures of the paper that a result is about: `fig3, fig6`."""
+    also = [study.also for study in STUDIES if study.name == result.name]
+    return ", ".join((result.id, *(also[0] if also else ())))
+
+
+def paper_title(paper: str) -> str:
+    """The title of a paper, or its key where it is none of the five."""
+    return PAPERS.get(paper, paper)

@@ -1,0 +1,323 @@
+"""Lemma 1: mov, mul, div and aff, each in one layer, on random hidden matrices.
+
+Shapes: B prompts, T tokens, D numbers of the residual stream.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from innerloop.circuits.circuit import Circuit
+from innerloop.circuits.gelu import Form
+from innerloop.circuits.primitives import Aff, Div, Mov, Mul, Primitive
+from innerloop.circuits.program import Program, Register
+from innerloop.circuits.program_layers import program_blueprint
+from innerloop.core.prompt import Prompt
+from innerloop.core.tolerances import EXACT_CIRCUIT
+from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.drawing import draw_curves, legend, name, panels
+from innerloop.studies.lab import Lab
+from innerloop.studies.quantity import exact
+from innerloop.studies.study import Findings, Tables, declare
+from innerloop.studies.tables import record
+from innerloop.studies.theorems import powers, slope_of
+
+Norm = Literal["pre", "mlp-only"]
+NORMS: tuple[Norm, ...] = ("pre", "mlp-only")
+"""Before attention and MLP as in GPT-2, or before the MLP alone as in the paper."""
+POINTS, SIZE, LARGEST = 8, 4, 3.0
+"""Points of a prompt, numbers of a register, and the bound on each of them."""
+TOKENS = 2 * POINTS
+BACK = 3
+"""How many tokens back mov looks."""
+Values = Mapping[str, Tensor]
+"""(T, size) by register."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constants:
+    """What is free in the constructions; None: the best for float64."""
+
+    form: Form = "tight"
+    product_scale: float | None = None
+    """S, what the operands of products are divided by."""
+    norm_number: float | None = None
+    """N, beside which all other numbers pass a norm."""
+
+
+def _moved(values: Values) -> Tensor:
+    """What mov has to write; a token that has none so far back takes that of the start token."""
+    return values["a"][(torch.arange(TOKENS) - BACK).clamp(min=0)]  # (T, size)
+
+
+def _multiplied(values: Values) -> Tensor:
+    left, right = (values[key].reshape(TOKENS, 2, 2) for key in ("a", "b"))  # (T, 2, 2) each
+    return (left @ right).flatten(1)  # (T, size)
+
+
+def _divided(values: Values) -> Tensor:
+    return values["a"] / values["c"].abs()  # (T, size)
+
+
+MATRICES = torch.randn(
+    2, SIZE, SIZE, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+)  # (2, size, size)
+"""W_1 and W_2 of aff."""
+SHIFT = torch.linspace(-1, 1, SIZE, dtype=torch.float64)  # (size,)
+"""b of aff."""
+
+
+def _affine(values: Values) -> Tensor:
+    return values["a"] @ MATRICES[0].T + values["b"] @ MATRICES[1].T + SHIFT  # (T, size)
+
+
+EXPECTED: dict[str, Callable[[Values], Tensor]] = {
+    "mov": _moved,
+    "mul": _multiplied,
+    "div": _divided,
+    "aff": _affine,
+}
+"""What each primitive has to write into the register `out`."""
+
+
+def _primitive(kind: str, norm: Norm) -> Primitive:
+    square = "square" if norm == "pre" else None
+    return {
+        "mov": Mov(source="a", to="out", back=BACK),
+        "mul": Mul(left="a", right="b", to="out", shape=(2, 2, 2)),
+        "div": Div(value="a", divisor="c", to="out", square=square),
+        "aff": Aff(to="out", terms=((MATRICES[0], "a"), (MATRICES[1], "b")), constant=SHIFT),
+    }[kind]
+
+
+def _draw_lemma1(tables: Tables) -> Figure:
+    figure, axes = panels(3, columns=3, size=(4.0, 3.4))
+    kinds = list(EXPECTED)
+    for norm, rows in tables["errors"].groupby("norm", sort=False):
+        axes[0].plot(
+            range(len(kinds)), [_worst(rows, kind) for kind in kinds], linestyle="none",
+            marker="o" if norm == "pre" else "s", color="#0072B2" if norm == "pre" else "#E69F00",
+            label=f"norm {norm}",
+        )  # fmt: skip
+    axes[0].axhline(EXACT_CIRCUIT, color="0.5", linestyle=":", label="called exact")
+    axes[0].set_yscale("log")
+    axes[0].set_ylim(1e-17, 1e-9)
+    axes[0].set_xticks(range(len(kinds)), kinds)
+    axes[0].margins(x=0.15)
+    axes[0].grid(alpha=0.3, linewidth=0.5)
+    name(axes[0], title="worst error, best constants", y="error / max(1, |answer|)")
+    for panel, parameter, title in (
+        (axes[1], "N", "by N, which passes the norm"),
+        (axes[2], "S", "mul by S, which divides operands"),
+    ):
+        swept = tables["by-constant"].rename(columns={"error": "mean"})
+        swept = swept.loc[swept["constant"] == parameter, :].assign(low=0.0, high=0.0)
+        order = [*kinds, "mul, printed", "mul, tight"]
+        draw_curves(panel, swept, x="value", order=order, band=False)
+        panel.set_xscale("log")
+        name(panel, title=title, x=parameter, y="error / max(1, |answer|)")
+    legend(figure, axes, columns=5)
+    return figure
+
+
+def _one_layer(kind: str, says: str) -> Claim:
+    return Claim(
+        name=kind,
+        sentence=f"{kind} runs in one layer: {says}.",
+        quantity="worst error of what is written / max(1, |answer|), random matrices, both norms",
+        criterion=Criterion(
+            at_most=EXACT_CIRCUIT,
+            reason="what the library calls exact: constants can be chosen so that float64's "
+            "rounding is all that is left",
+        ),
+        over="exact",
+    )
+
+
+@declare(
+    paper="akyurek2022",
+    id="lemma1",
+    title="Four primitives, each in one transformer layer",
+    claims=(
+        _one_layer("mov", "it copies numbers of another token"),
+        _one_layer("mul", "it multiplies two matrices"),
+        _one_layer("div", "it divides by the absolute value of a number"),
+        _one_layer("aff", "it applies an affine map"),
+        Claim(
+            name="one-layer",
+            sentence="Each takes a single layer.",
+            quantity="most layers of any of the four",
+            criterion=Criterion(at_most=1, reason="the lemma's number"),
+            over="exact",
+        ),
+        Claim(
+            name="norm-order",
+            sentence="Numbers pass the norm as precisely as one likes, by a larger N.",
+            quantity="slope of log error against log N, aff, from 100 to 10000",
+            criterion=Criterion(
+                at_least=-2.25,
+                at_most=-1.75,
+                reason="beside N and -N the deviation is off by |x|^2 / 2 N^2; a quarter for the "
+                "order that follows",
+            ),
+            over="exact",
+        ),
+        Claim(
+            name="product-order",
+            sentence="Products are as precise as one likes, by smaller operands, as printed.",
+            quantity="slope of log error against log S, mul, from 32 to 512, printed form",
+            criterion=Criterion(
+                at_least=-2.25,
+                at_most=-1.75,
+                reason="GELU's next term is of fourth order: S^-4 beside a product of S^-2",
+            ),
+            over="exact",
+        ),
+    ),
+    draw=_draw_lemma1,
+    minutes={"smoke": 0.1, "laptop": 0.2, "paper": 0.2},
+    smaller={
+        "smoke": "Two random matrices for each primitive and norm instead of ten, and only those "
+        "values of the constants that an order is fitted to."
+    },
+)
+def lemma1(lab: Lab) -> Findings:
+    """The registers after one layer against what the primitive says."""
+    rows: list[tuple[str, str, int, float]] = []
+    layers = 0
+    for kind in EXPECTED:
+        for norm in NORMS:
+            lab.tell(f"{kind}, norm {norm}")
+            for number in range(lab.choose(smoke=2, laptop=10, paper=10)):
+                error, own = layer_error(lab, kind, norm, number, Constants())
+                rows.append((kind, norm, number, error))
+                layers = max(layers, own)
+    errors = pd.DataFrame(rows, columns=["primitive", "norm", "matrix", "error"])
+    swept = _by_constant(lab)
+    return Findings(
+        tables={"errors": errors, "by-constant": swept},
+        measured={
+            **{kind: exact(_worst(errors, kind)) for kind in EXPECTED},
+            "one-layer": exact(layers),
+            "norm-order": exact(_order(swept, "N", "aff", 1e2, 1e4)),
+            "product-order": exact(_order(swept, "S", "mul, printed", 32, 512)),
+        },
+        notes=(
+            "div needs a divisor that is nowhere zero and leaves a number behind, which the next "
+            "layer's attention clears; with a norm before attention it also reads the square.",
+            "The products of the tight form combine four scales S, 2 S, 4 S and 8 S.",
+        ),
+    )
+
+
+def _worst(errors: pd.DataFrame, kind: str) -> float:
+    """The largest error of a primitive."""
+    return float(errors["error"].to_numpy(float)[errors["primitive"] == kind].max())
+
+
+def layer_error(
+    lab: Lab, kind: str, norm: Norm, number: int, constants: Constants
+) -> tuple[float, int]:
+    """How far off a primitive is on a random hidden matrix, and the layers that it took."""
+    program = _program(lab, kind, norm, number, constants)
+    values: dict[str, Tensor] = {}
+    for register in program.registers:
+        if register.places is not None:
+            values[register.name] = register.places  # (T, size)
+    circuit = Circuit(
+        program_blueprint(
+            program, source="akyurek2022 lemma 1", algorithm=kind, pre=0, steps=1, answer="c",
+            bound=lambda step: program.unit_error,
+        )
+    )  # fmt: skip
+    found = registers_after(circuit)["out"]  # (T, size)
+    expected = EXPECTED[kind](values)  # (T, size)
+    error = float(((found - expected).abs() / expected.abs().clamp(min=1)).amax())
+    return error, circuit.blueprint.layers
+
+
+def _program(lab: Lab, kind: str, norm: Norm, number: int, constants: Constants) -> Program:
+    """One primitive on registers of uniform numbers; c is away from zero and of either sign."""
+    generator = lab.generator(f"{kind} {norm}", number)
+    drawn = torch.rand(4, TOKENS, SIZE, dtype=torch.float64, generator=generator)  # (4, T, size)
+    a, b, out, other = (LARGEST * (2 * part - 1) for part in drawn)  # (T, size) each
+    signs = torch.where(other[:, :1] < 0, -1.0, 1.0)  # (T, 1)
+    divisor = signs * (0.2 + other[:, 1:2].abs() / 2)  # (T, 1), from 0.2 to 1.7
+    # What is written may be as large as a sum of so many products, or a quotient.
+    most = {"mov": LARGEST, "mul": 2 * LARGEST**2, "div": 5 * LARGEST, "aff": 50.0}[kind]
+    plain = Register(name="a", size=SIZE, largest=LARGEST, places=a)
+    return Program(
+        name=kind,
+        dims=1,
+        points=POINTS,
+        registers=(
+            plain,
+            replace(plain, name="b", places=b),
+            Register(name="out", size=SIZE, largest=most, places=out),
+            Register(name="c", size=1, largest=2.0, places=divisor),
+            Register(name="square", size=1, largest=4.0, places=divisor.square()),
+        ),
+        groups=((_primitive(kind, norm),),),
+        norm=norm,
+        form=constants.form,
+        scale=constants.product_scale,
+        norm_scale=constants.norm_number,
+    )
+
+
+@torch.no_grad()
+def registers_after(circuit: Circuit) -> dict[str, Tensor]:
+    """What stands in the registers after the layer, (T, size): half of each slot and its mirror."""
+    # The hidden matrix stands in the positions: what the prompt holds does not matter.
+    nothing = torch.zeros(1, POINTS, 1, dtype=torch.float64)  # (1, n, 1)
+    prompt = Prompt(xs=nothing, ys=nothing)
+    state = circuit.step(prompt, circuit.init(prompt), 0)
+    stream = circuit.features(prompt, state)[0]  # (T, D)
+    residual = circuit.blueprint.residual
+    half = (stream[:, : residual.width] - stream[:, residual.width :]) / 2  # (T, D / 2)
+    return {
+        key: half[:, start : start + residual[key].size]
+        for key, start in residual.offsets().items()
+    }
+
+
+def _by_constant(lab: Lab) -> pd.DataFrame:
+    """Errors by N of each primitive and by S of mul, worst of three matrices, norm pre."""
+    few = lab.scale == "smoke"  # what orders are fitted to
+    cases = [
+        (kind, "N", number, Constants(norm_number=number))
+        for kind in EXPECTED
+        for number in powers(10, 2, 4 if few else 12)
+    ]
+    cases += [
+        (f"mul, {form}", "S", scale, Constants(form=form, product_scale=scale))
+        for form in ("printed", "tight")
+        for scale in (powers(2, 5, 9) if few else powers(2, 0, 24))
+    ]
+    errors: list[float] = []
+    for label, constant, value, constants in cases:
+        lab.tell(f"{label}, {constant} {value:.2g}")
+        kind = label.partition(",")[0]
+        found = [layer_error(lab, kind, "pre", number, constants)[0] for number in range(3)]
+        errors.append(max(found))
+    return record(
+        {
+            "label": [case[0] for case in cases],
+            "constant": [case[1] for case in cases],
+            "value": [case[2] for case in cases],
+            "error": errors,
+        }
+    )
+
+
+def _order(swept: pd.DataFrame, constant: str, label: str, low: float, high: float) -> float:
+    """The slope of logarithms between two values of a constant."""
+    values = swept["value"].to_numpy(float)
+    own = (swept["constant"] == constant) & (swept["label"] == label)
+    rows = swept.loc[own & (values >= low * (1 - 1e-9)) & (values <= high * (1 + 1e-9)), :]
+    return slope_of(rows["value"].tolist(), rows["error"].tolist())

@@ -1,0 +1,282 @@
+"""Figure 4: what probes decode from the hidden states of a trained model, and where they look.
+
+Shapes: S layers, p prefixes, T tokens.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from innerloop.analysis.probe_program import ProbeSettings
+from innerloop.analysis.probing import Probing, Target, least_squares, moment, probe
+from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.drawing import draw_curves, heatmap, legend, level, name, panels
+from innerloop.studies.lab import Lab
+from innerloop.studies.quantity import Quantity
+from innerloop.studies.runs import trained
+from innerloop.studies.study import Findings, Tables, declare
+from innerloop.studies.tables import record, rows_where, stacked
+from innerloop.training.config import RunConfig
+from innerloop.training.families import Scale
+
+TARGETS: dict[str, Target] = {"X'y": moment, "w": least_squares}
+MLP, LINEAR = "MLP", "linear"
+READERS = (MLP, LINEAR)
+DECODED = Criterion(
+    at_most=0.5,
+    reason="less than half of what the input layer leaves: most of what is known is the work of "
+    "the layers",
+)
+BEATS = Criterion(at_least=1.0, reason="better, however little")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByLayer:
+    """Errors of probes over the target's variance, averaged over prefixes: (S,) each.
+
+    The ends of the intervals are averaged too, as if all prefixes erred together: too wide, if
+    anything.
+    """
+
+    mean: Tensor
+    low: Tensor
+    high: Tensor
+    training: Tensor
+
+    @classmethod
+    def of(cls, found: Probing) -> "ByLayer":
+        """1 is to know the target's mean and nothing else."""
+        over = found.dims / found.variances  # (p,)
+        errors = found.errors
+        mean, low, high, training = (
+            (part * over).mean(dim=1)  # (S,)
+            for part in (errors.mean, errors.low, errors.high, errors.training)
+        )
+        return cls(mean, low, high, training)
+
+    @property
+    def best(self) -> int:
+        """The layer with the lowest error."""
+        return int(self.mean.argmin())
+
+    @property
+    def gain(self) -> Quantity:
+        """Error of the best layer over that of the input layer."""
+        return over(self.at(self.best), self.at(0))
+
+    @property
+    def reached(self) -> Quantity:
+        """The first layer with at most half of the way from the input layer to the best left."""
+        half = float(self.mean[0] + self.mean[self.best]) / 2
+        first, early, late = (
+            int((errors <= half).nonzero()[0]) if bool((errors <= half).any()) else len(errors) - 1
+            for errors in (self.mean, self.low, self.high)
+        )
+        return Quantity(first, early, late)
+
+    def at(self, layer: int) -> Quantity:
+        """The error of one layer."""
+        return Quantity(float(self.mean[layer]), float(self.low[layer]), float(self.high[layer]))
+
+
+def over(above: Quantity, below: Quantity) -> Quantity:
+    """A ratio, from end to end: what it can be if both are anywhere in their intervals."""
+    return Quantity(above.value / below.value, above.low / below.high, above.high / below.low)
+
+
+def later(second: Quantity, first: Quantity) -> Quantity:
+    """A difference, from end to end."""
+    return Quantity(second.value - first.value, second.low - first.high, second.high - first.low)
+
+
+def _fig4_runs(scale: Scale) -> Mapping[str, RunConfig]:
+    return {"model": trained("akyurek-linear", scale)}
+
+
+def _draw_fig4(tables: Tables) -> Figure:
+    figure, axes = panels(4, columns=2, size=(4.6, 3.2))
+    for row, target in enumerate(TARGETS):
+        left, right = axes[2 * row], axes[2 * row + 1]
+        rows = rows_where(tables["by-layer"], {"target": target})
+        draw_curves(left, rows, x="layer", order=READERS, log=False)
+        level(left, 1.0, label="the mean of the target alone")
+        left.set_ylim(bottom=0)
+        name(left, title=f"{target}, by layer", x="layer", y="squared error / variance")
+        seen = rows_where(tables["attention"], {"target": target})
+        grid = seen.pivot(index="token", columns="examples", values="weight")
+        tokens = [f"{'xy'[int(place) % 2]}{int(place) // 2 + 1}" for place in grid.index]
+        heatmap(
+            right, np.nan_to_num(grid.to_numpy(float)), rows=tokens, columns=list(grid.columns),
+            bar="weight",
+        )  # fmt: skip
+        layer = int(seen["layer"].to_numpy(int)[0])
+        name(right, title=f"{target}, where the MLP probe looks, layer {layer}",
+             x="examples of the target", y="token")  # fmt: skip
+    legend(figure, axes, columns=3)
+    return figure
+
+
+@declare(
+    paper="akyurek2022",
+    id="fig4",
+    title="The moment X'y and the weights w can be decoded from late layers",
+    claims=(
+        Claim(
+            name="moment-decoded",
+            sentence="X'y is decoded accurately deep in the network, and not from its input.",
+            quantity="error of the MLP probe at the best layer / at the input layer",
+            criterion=DECODED,
+            over="prompts",
+            ratio=True,
+        ),
+        Claim(
+            name="weights-decoded",
+            sentence="w is decoded accurately deep in the network, and not from its input.",
+            quantity="error of the MLP probe at the best layer / at the input layer",
+            criterion=DECODED,
+            over="prompts",
+            ratio=True,
+        ),
+        Claim(
+            name="moment-first",
+            sentence="X'y becomes predictable before w does.",
+            quantity="layers between: from where half of the way to the best layer's error of X'y "
+            "is made, to where that of w is",
+            criterion=Criterion(at_least=1, reason="one layer later at least"),
+            over="prompts",
+            paper="about layers 7 and 12 of 16",
+        ),
+        Claim(
+            name="moment-nonlinear",
+            sentence="X'y is encoded nonlinearly: an MLP decodes it better than a linear map.",
+            quantity="error of the linear probe / of the MLP, each at its best layer",
+            criterion=BEATS,
+            over="prompts",
+            ratio=True,
+        ),
+        Claim(
+            name="weights-nonlinear",
+            sentence="w is encoded nonlinearly: an MLP decodes it better than a linear map.",
+            quantity="error of the linear probe / of the MLP, each at its best layer",
+            criterion=BEATS,
+            over="prompts",
+            ratio=True,
+        ),
+        Claim(
+            name="attention",
+            sentence="Probes look at the right token: w of the first i examples is found at y_i.",
+            quantity="attention of the MLP probe for w to the last y, best layer, mean over "
+            "prefixes",
+            criterion=Criterion(at_least=0.5, reason="more than all other tokens together"),
+            over="prompts",
+        ),
+    ),
+    draw=_draw_fig4,
+    runs=_fig4_runs,
+    minutes={"smoke": 0.2, "laptop": 13, "paper": 5000},
+    smaller={
+        "smoke": "3 dimensions, 6 examples, 2 layers of width 16, 20 steps; 20 steps of Adam for "
+        "probes on 64 prompts.",
+        "laptop": "5 dimensions instead of 8, 10 examples instead of 40, 8 layers of width 64 "
+        "instead of 16 of 512; MLPs of 64 units instead of 512, at 2, 3, 4, 5, 7 and 10 examples.",
+    },
+)
+def fig4(lab: Lab) -> Findings:
+    """Linear and MLP probes for both targets, after each layer and at several prefixes."""
+    measured: dict[str, list[Quantity]] = {claim.name: [] for claim in fig4.claims}
+    first: dict[tuple[str, str], Probing] = {}
+    for seed in lab.seeds:
+        found = {
+            (target, reader): _probe(lab, target, reader, seed)
+            for target in TARGETS
+            for reader in READERS
+        }
+        first = first or found
+        curves = {key: ByLayer.of(one) for key, one in found.items()}
+        for word, target in (("moment", "X'y"), ("weights", "w")):
+            mlp, linear = curves[target, MLP], curves[target, LINEAR]
+            measured[f"{word}-decoded"].append(mlp.gain)
+            measured[f"{word}-nonlinear"].append(over(linear.at(linear.best), mlp.at(mlp.best)))
+        measured["moment-first"].append(later(curves["w", MLP].reached, curves["X'y", MLP].reached))
+        looks = attention_to_last(found["w", MLP], curves["w", MLP].best)
+        measured["attention"].append(Quantity(looks, looks, looks))
+    return Findings(
+        tables={
+            "by-layer": stacked([_layers(*key, one) for key, one in first.items()]),
+            "attention": stacked([_attention(key, first[key, MLP]) for key in TARGETS]),
+        },
+        measured=measured,
+        notes=(
+            "Scores of probes are learned by place, as the shape of W_p in the paper's appendix "
+            "has it. Errors are over the target's variance, averaged over prefixes.",
+        ),
+    )
+
+
+def _probe(lab: Lab, target: str, reader: str, seed: int) -> Probing:
+    """Train probes of one kind for one target."""
+    lab.tell(f"{reader} probes for {target}")
+    config, model = lab.run("model", seed).config, lab.model("model", seed)
+    settings = ProbeSettings(
+        reader="mlp" if reader == MLP else "linear",
+        hidden=lab.choose(smoke=16, laptop=64, paper=512),
+        iterations=lab.choose(smoke=20, laptop=600, paper=5000),
+        rate=lab.choose(smoke=1e-2, laptop=2e-3, paper=1e-4),
+    )
+    number = lab.choose(smoke=64, laptop=6000, paper=50_000)
+    points = config.points
+    return probe(
+        model,
+        lab.draw(config.task, points, seed=seed, prompts=number, purpose="probes"),
+        TARGETS[target],
+        held_out=lab.draw(config.task, points, seed=seed),
+        at_prefixes=lab.choose(
+            smoke=(2, points - 1), laptop=(2, 3, 4, 5, 7, 10), paper=(2, 4, 6, 8, 12, 16, 24, 40)
+        ),
+        settings=settings,
+        draws=lab.draws,
+        seed=seed,
+    )
+
+
+def attention_to_last(found: Probing, layer: int) -> float:
+    """What probes of a layer give to the y of their last example, averaged over prefixes."""
+    last = 2 * found.prefixes - 1  # (p,): x_1 y_1 x_2 .., counted from 0
+    weights = found.attention[layer].gather(1, last[:, None])  # (p, 1)
+    return float(weights.mean())
+
+
+def _layers(target: str, reader: str, found: Probing) -> pd.DataFrame:
+    curve = ByLayer.of(found)
+    return record(
+        {
+            "target": [target] * len(found.steps),
+            "label": [reader] * len(found.steps),
+            "layer": found.steps.tolist(),
+            "mean": curve.mean.tolist(),
+            "low": curve.low.tolist(),
+            "high": curve.high.tolist(),
+            "training": curve.training.tolist(),
+        }
+    )
+
+
+def _attention(target: str, found: Probing) -> pd.DataFrame:
+    """Weights of tokens at the best layer, for each number of examples."""
+    layer = ByLayer.of(found).best
+    weights = found.attention[layer]  # (p, T)
+    prefixes, tokens = weights.shape
+    return record(
+        {
+            "target": [target] * weights.numel(),
+            "layer": [int(found.steps[layer])] * weights.numel(),
+            "examples": found.prefixes.repeat_interleave(tokens).tolist(),
+            "token": torch.arange(tokens).repeat(prefixes).tolist(),
+            "weight": weights.flatten().tolist(),
+        }
+    )

@@ -1,0 +1,115 @@
+"""Theorems 1 and 2: chains of primitives run SGD and Sherman-Morrison updates."""
+
+import dataclasses
+
+import pandas as pd
+
+from innerloop.studies.circuits import rows_of
+from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.lab import Lab
+from innerloop.studies.quantity import exact
+from innerloop.studies.study import Findings, declare
+from innerloop.studies.theorems import (
+    FreeParameter,
+    Order,
+    Theorem,
+    draw_theorem,
+    measure_theorem,
+    powers,
+    slope_of,
+    theorem_claims,
+)
+from innerloop.training.families import Scale
+
+MINUTES: dict[Scale, float] = {"smoke": 0.2, "laptop": 1.5, "paper": 1.5}
+SMALLER: dict[Scale, str] = {
+    "smoke": "Two sizes instead of thirteen, prompts of one seed instead of three, and only those "
+    "values of S that an order is fitted to."
+}
+SIZES = ((8, 41),)
+"""The paper's own: 8 dimensions, 40 examples and a question."""
+PRODUCTS = FreeParameter(
+    name="S, what operands are divided by",
+    # Four scales cancel three orders; below 1 the next one shows, and above 4 rounding. The printed
+    # form's next term is of fourth order in the operands, so of second beside their product.
+    orders=(
+        Order(form="tight, pre", power=-8, between=(1.0, 4.0)),
+        Order(form="printed, pre", power=-2, between=(32.0, 512.0)),
+    ),
+    values=powers(2, -2, 20),
+)
+SGD = Theorem(
+    rows=rows_of("sgd"),
+    says="A transformer runs gradient descent on the examples in turn, with a constant number of "
+    "layers a step: after every example its prediction is that of the algorithm.",
+    parameter=PRODUCTS,
+    sizes=SIZES,
+)
+UPDATES = Theorem(
+    rows=rows_of("sherman-morrison"),
+    says="A transformer runs Sherman-Morrison updates, with a constant number of layers each: "
+    "after every example its prediction is that of ridge regression.",
+    parameter=PRODUCTS,
+    sizes=SIZES,
+)
+
+
+@declare(
+    paper="akyurek2022",
+    id="thm1",
+    title="A transformer runs SGD on the examples in turn",
+    claims=theorem_claims(SGD),
+    draw=draw_theorem,
+    minutes=MINUTES,
+    smaller=SMALLER,
+)
+def thm1(lab: Lab) -> Findings:
+    """The whole chain, all n - 1 examples, under both norms and in both forms."""
+    return measure_theorem(
+        lab,
+        SGD,
+        notes=(
+            "The gradient is that of the stated loss, with halves: the printed chain subtracts the "
+            "penalty that its equation adds, and drops the factor 2 of the squared error.",
+            "The printed chain has nine layers a step; fused, one is enough.",
+        ),
+    )
+
+
+@declare(
+    paper="akyurek2022",
+    id="thm2",
+    title="A transformer runs Sherman-Morrison updates: ridge regression",
+    claims=(
+        *theorem_claims(UPDATES),
+        Claim(
+            name="order-d2-width",
+            sentence="A hidden space of order d^2 is enough.",
+            quantity="slope of log width against log d, from the smallest to the largest d",
+            criterion=Criterion(at_most=2.0, reason="the theorem states the order"),
+            over="exact",
+        ),
+    ),
+    draw=draw_theorem,
+    minutes=MINUTES,
+    smaller=SMALLER,
+)
+def thm2(lab: Lab) -> Findings:
+    """Against recursive least squares and against ridge regression in closed form."""
+    found = measure_theorem(
+        lab,
+        UPDATES,
+        notes=(
+            "No token holds the inverse: each carries the inverse times its own input, and the "
+            "width is of order d instead of d^2.",
+        ),
+    )
+    width = width_order(found.tables["shapes"])
+    return dataclasses.replace(found, measured={**found.measured, "order-d2-width": exact(width)})
+
+
+def width_order(shapes: pd.DataFrame) -> float:
+    """The power of d that the width grows with, between the smallest and the largest d."""
+    dims, widths = (shapes[key].to_numpy(float) for key in ("dims", "width"))
+    ends = [float(dims.min()), float(dims.max())]
+    return slope_of(ends, [float(widths[dims == d].max()) for d in ends])

@@ -1,0 +1,8 @@
+"""Chen et al. (2025): Bypassing the Exponential Dependency, linear looped transformers."""
+
+from innerloop.studies.chen2025.convergence import fig1
+from innerloop.studies.chen2025.theorems import thm42, thm45
+from innerloop.studies.chen2025.training import train
+
+STUDIES = (thm42, thm45, fig1, train)
+"""In the order of the paper; the last one goes beyond it."""

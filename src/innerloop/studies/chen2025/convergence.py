@@ -1,0 +1,244 @@
+"""Figure 1: the error of gradient descent by loop, for more and more examples, beside theory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from innerloop.analysis.figure import COLOURS, MARKERS
+from innerloop.studies.chen2025.definition import draw_examples, generated, spectra
+from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.drawing import legend, name, panels, plain
+from innerloop.studies.lab import Lab
+from innerloop.studies.quantity import Quantity, exact, from_draws
+from innerloop.studies.study import Findings, Tables, declare
+from innerloop.studies.tables import record, stacked
+
+DIMS, LOOPS, TRIALS = 4, 200, 10
+"""d, T and the trials of a curve, as in the paper."""
+MANY = 2000
+"""Draws that the claims are decided on; the first ten are the trials of the figure."""
+KAPPAS = {16: 4.57, 32: 3.13, 64: 2.07, 128: 1.62}
+"""The paper's mean condition number of ten trials, by the number of examples."""
+FLOOR = 1e-24
+"""Squared errors over the first one that float64 still holds: 1e-12 squared."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Descents:
+    """Many draws with one number of examples."""
+
+    errors: Tensor
+    """(T + 1, B): |theta_t - theta|^2 over |theta_0 - theta|^2."""
+    kappa: Tensor
+    """(B,)."""
+
+    @property
+    def bounds(self) -> Tensor:
+        """(T + 1, B): exp(-t / kappa), what theorem 5.8 has for the square."""
+        loops = torch.arange(len(self.errors), dtype=torch.float64)[:, None]  # (T + 1, 1)
+        return (-loops / self.kappa).exp()
+
+    @property
+    def rates(self) -> Tensor:
+        """(B,): by how much the logarithm falls a loop, from the first to the last above rounding.
+
+        What is below stays below: gradient descent at 1/L never goes up.
+        """
+        last = (self.errors > FLOOR).sum(dim=0) - 1  # (B,)
+        there = self.errors.gather(0, last[None])[0]  # (B,)
+        return -there.log() / last.clamp(min=1)
+
+
+def descend(lab: Lab, examples: int, prompts: int = MANY) -> Descents:
+    """Gradient descent at 1/L from zero, on the loop itself."""
+    xs, ys, theta = draw_examples(lab, "trials", dims=DIMS, examples=examples, prompts=prompts)
+    largest, kappa = spectra(xs)  # (B,) each
+    found = generated(
+        xs, ys, query=torch.zeros_like(theta), alpha=torch.ones_like(largest),
+        rates=1 / largest, loops=LOOPS,
+    )  # (T + 1, B, d)  # fmt: skip
+    squares = (found - theta).square().sum(dim=2)  # (T + 1, B)
+    return Descents(squares / squares[0], kappa)
+
+
+def _draw_fig1(tables: Tables) -> Figure:
+    figure, (axes,) = panels(1, size=(6.4, 4.4))
+    table = tables["by-loop"]
+    for index, (examples, rows) in enumerate(table.groupby("examples", sort=False)):
+        kappa = float(rows["mean kappa"].iloc[0])
+        _draw_curve(axes, rows, index, f"n = {examples}, kappa {kappa:.2f}")
+    axes.plot([], [], color="0.3", label="measured: median, and band from lowest to highest")
+    axes.plot([], [], color="0.3", linestyle="--", label="theory: exp(-t / mean kappa)")
+    axes.set_ylim(np.log(FLOOR) - 4, 2)
+    plain(axes)
+    name(
+        axes, title="ten trials, d = 4", x="loops",
+        y="log of squared error / first squared error",
+    )  # fmt: skip
+    legend(figure, (axes,), columns=3)
+    return figure
+
+
+def _draw_curve(axes: Axes, rows: pd.DataFrame, index: int, label: str) -> None:
+    loops, median, low, high, theory = (
+        rows[key].to_numpy(float) for key in ("loop", "median", "lowest", "highest", "theory")
+    )
+    # Below what float64 holds an error says nothing; the trials get there one after the other.
+    shown, spread = median > np.log(FLOOR), high > np.log(FLOOR)
+    axes.plot(
+        loops[shown], median[shown], color=COLOURS[index], marker=MARKERS[index], markersize=3.5,
+        markevery=max(1, int(shown.sum()) // 8), label=label,
+    )  # fmt: skip
+    axes.fill_between(
+        loops[spread], low[spread], high[spread], color=COLOURS[index], alpha=0.2, linewidth=0
+    )
+    axes.plot(loops, theory, color=COLOURS[index], linestyle="--", linewidth=1.2)
+
+
+@declare(
+    paper="chen2025",
+    id="fig1",
+    title="More examples, a smaller condition number, faster convergence",
+    claims=(
+        Claim(
+            name="below-theory",
+            sentence="The measured error stays below the bound for every number of examples.",
+            quantity="largest of error / max(bound, 1e-24), squared errors, over all draws and "
+            "loops from 1 on",
+            criterion=Criterion(
+                at_most=1.0, reason="a bound; 1e-24 is what float64 leaves of a square"
+            ),
+            over="exact",
+        ),
+        Claim(
+            name="kappa",
+            sentence="The mean condition numbers of ten trials are 4.57, 3.13, 2.07 and 1.62 for "
+            "16, 32, 64 and 128 examples.",
+            quantity="largest distance of these four from the mean of many draws, in standard "
+            "errors of a mean of ten",
+            criterion=Criterion(
+                at_most=2.5,
+                reason="of four honest means one in twenty has one that is further off",
+            ),
+            over="exact",
+            paper="4.57, 3.13, 2.07, 1.62",
+        ),
+        Claim(
+            name="faster-with-examples",
+            sentence="With more examples it converges faster.",
+            quantity="smallest ratio of the median decay a loop at 2 n to that at n",
+            criterion=Criterion(at_least=1.0, reason="faster, however little"),
+            over="exact",
+            ratio=True,
+        ),
+        Claim(
+            name="gap-narrows",
+            sentence="The gap between measured and theoretical convergence narrows with n.",
+            quantity="measured / theoretical decay of the logarithm a loop, median, n = 128 over "
+            "n = 16",
+            criterion=Criterion(
+                at_most=1.0,
+                reason="narrower, however little; theory has a ratio of -2 kappa log(1 - 1/kappa) "
+                "in the long run, which grows as kappa falls",
+            ),
+            over="exact",
+            ratio=True,
+        ),
+    ),
+    draw=_draw_fig1,
+    minutes={"smoke": 0.1, "laptop": 0.1, "paper": 0.1},
+)
+def fig1(lab: Lab) -> Findings:
+    """Ten trials for the curves, two thousand draws for the claims, above rounding alone."""
+    found: dict[int, Descents] = {}
+    for examples in KAPPAS:
+        lab.tell(f"n {examples}")
+        found[examples] = descend(lab, examples)
+    worst = max(
+        float((each.errors / each.bounds.clamp(min=FLOOR))[1:].amax()) for each in found.values()
+    )
+    most, fewest = max(found), min(found)
+    return Findings(
+        tables={
+            "by-loop": stacked([_by_loop(each, number) for number, each in found.items()]),
+            "kappa": _kappas(found),
+        },
+        measured={
+            "below-theory": exact(worst),
+            "kappa": exact(max(abs(score) for score in _kappas(found)["standard errors"])),
+            "faster-with-examples": _slowest_gain(lab, found),
+            "gap-narrows": _times(
+                lab,
+                found[most].rates * found[most].kappa,
+                found[fewest].rates * found[fewest].kappa,
+            ),
+        },
+        notes=(
+            "The paper's curves go on for 200 loops; the bound for 128 examples is then 1e-53 and "
+            "no float64 can be compared with it. Here curves end where rounding begins.",
+        ),
+    )
+
+
+def _by_loop(each: Descents, examples: int) -> pd.DataFrame:
+    """Logarithms of the ten trials, and of the bound at their mean kappa."""
+    logs = each.errors[:, :TRIALS].clamp(min=FLOOR / 10).log()  # (T + 1, 10)
+    kappa = float(each.kappa[:TRIALS].mean())
+    loops = [*range(20), *range(20, 60, 2), *range(60, LOOPS + 1, 5)]
+    chosen = logs[torch.tensor(loops)]  # (m, 10)
+    return record(
+        {
+            "examples": [examples] * len(loops),
+            "loop": loops,
+            "median": chosen.median(dim=1).values.tolist(),
+            "lowest": chosen.amin(dim=1).tolist(),
+            "highest": chosen.amax(dim=1).tolist(),
+            "theory": [-loop / kappa for loop in loops],
+            "mean kappa": [kappa] * len(loops),
+        }
+    )
+
+
+def _kappas(found: Mapping[int, Descents]) -> pd.DataFrame:
+    """Condition numbers beside the paper's."""
+    means = [float(each.kappa.mean()) for each in found.values()]
+    errors = [float(each.kappa.std()) / TRIALS**0.5 for each in found.values()]
+    told = [KAPPAS[examples] for examples in found]
+    return record(
+        {
+            "examples": list(found),
+            "ten trials": [float(each.kappa[:TRIALS].mean()) for each in found.values()],
+            "many draws": means,
+            "paper": told,
+            "standard errors": [
+                (paper - mean) / error
+                for paper, mean, error in zip(told, means, errors, strict=True)
+            ],
+        }
+    )
+
+
+def _slowest_gain(lab: Lab, found: Mapping[int, Descents]) -> Quantity:
+    """The smallest gain from one number of examples to the next."""
+    rates = [each.rates for each in found.values()]
+    gains = [_times(lab, more, fewer) for fewer, more in pairwise(rates)]
+    return min(gains, key=lambda gain: gain.value)
+
+
+def _times(lab: Lab, above: Tensor, below: Tensor) -> Quantity:
+    """The median of the first (B,) over that of the second (B,), of independent draws."""
+    first, second = (
+        values[torch.randint(len(values), (200, len(values)), generator=lab.generator(part))]
+        for part, values in (("above", above), ("below", below))
+    )  # (200, B) each
+    return from_draws(
+        float(above.median() / below.median()),
+        first.median(dim=1).values / second.median(dim=1).values,
+    )

@@ -1,0 +1,269 @@
+"""Theorems 4.2 and 4.5: the loop is gradient descent, and its error falls as exp(-T / 2 kappa)."""
+
+import dataclasses
+
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from innerloop.core.prompt import Prompt
+from innerloop.core.tolerances import EXACT_CIRCUIT
+from innerloop.learners import GradientDescent
+from innerloop.models.linear_looped import LinearLoopedTransformer
+from innerloop.studies.chen2025.definition import (
+    ROUNDING,
+    draw_examples,
+    generated,
+    generated_by_whole_matrices,
+    spectra,
+)
+from innerloop.studies.circuits import rows_of
+from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.drawing import draw_curves, legend, level, name, panels
+from innerloop.studies.lab import Lab
+from innerloop.studies.quantity import Quantity, exact, from_draws
+from innerloop.studies.study import Findings, Tables, declare
+from innerloop.studies.tables import record, stacked
+from innerloop.studies.theorems import Theorem, draw_theorem, measure_theorem, theorem_claims
+from innerloop.tasks import VectorGeneration
+
+LOOPS = 200
+"""T, as in the paper's figure."""
+
+THEOREM = Theorem(
+    rows=rows_of("linear-looped"),
+    says="With Q = I and P = diag(I, 0) the linear looped transformer runs gradient descent: after "
+    "every loop its vector is the iterate.",
+    sizes=((4, 17), (4, 129)),
+)
+EXACTLY = Criterion(
+    at_most=EXACT_CIRCUIT,
+    reason="the same sums in another order: float64 has 16 digits, and loops add up roundings",
+)
+
+
+@declare(
+    paper="chen2025",
+    id="thm4.2",
+    title="A linear looped transformer runs gradient descent, exactly",
+    claims=(
+        *theorem_claims(THEOREM),
+        Claim(
+            name="any-start",
+            sentence="From any q and alpha it generates alpha times the iterate of gradient "
+            "descent that starts at -q / alpha.",
+            quantity="worst difference after any loop / max(1, |vector|), over starts, alphas "
+            "from -3 to 3, sizes and prompts",
+            criterion=EXACTLY,
+            over="exact",
+        ),
+        Claim(
+            name="by-definition",
+            sentence="That is what the definition says, with all of Z, M, Q and P.",
+            quantity="worst difference of the model from the whole matrices / max(1, |vector|)",
+            criterion=EXACTLY,
+            over="exact",
+        ),
+    ),
+    draw=draw_theorem,
+    minutes={"smoke": 0.05, "laptop": 0.1, "paper": 0.1},
+    smaller={"smoke": "Two sizes instead of fourteen, prompts of one seed instead of three."},
+)
+def thm42(lab: Lab) -> Findings:
+    """The circuit against the learner, then any start against both of them."""
+    found = measure_theorem(lab, THEOREM)
+    started: list[float] = []
+    defined: list[float] = []
+    for dims, examples in ((2, 5), (4, 16), (8, 32)):
+        for alpha in (-3.0, -0.5, 1.0, 2.0):
+            lab.tell(f"d {dims}, n {examples}, alpha {alpha:g}")
+            first, second = start_differences(lab, dims=dims, examples=examples, alpha=alpha)
+            started.append(first)
+            defined.append(second)
+    return dataclasses.replace(
+        found,
+        measured={
+            **found.measured,
+            "any-start": exact(max(started)),
+            "by-definition": exact(max(defined)),
+        },
+    )
+
+
+def start_differences(
+    lab: Lab, *, dims: int, examples: int, alpha: float, loops: int = 20, prompts: int = 8
+) -> tuple[float, float]:
+    """How far a model is from gradient descent and from the definition, from a start of its own."""
+    task = VectorGeneration(dims=dims, dtype="float64")
+    # The last point is no example of the last prefix.
+    prompt = lab.draw(task, examples + 1, prompts=prompts, purpose=f"start {dims} {alpha:g}")
+    query = torch.randn(dims, dtype=torch.float64, generator=lab.generator("query"))  # (d,)
+    rate = 1 / float(spectra(prompt.xs)[0].amax())
+    run = _model_run(prompt, query, alpha, rate, loops)  # (T + 1, B, d)
+    descent = GradientDescent(loops, step_size=rate, start=tuple((-query / alpha).tolist()))
+    state = descent.init(prompt)
+    iterates = [descent.weights_of(state)[:, -1, :, 0]]  # (B, d) each
+    for loop in range(loops):
+        state = descent.step(prompt, state, loop)
+        iterates.append(descent.weights_of(state)[:, -1, :, 0])
+    whole = generated_by_whole_matrices(
+        prompt.xs[:, :-1],
+        prompt.ys[:, :-1, 0],
+        query=query.expand(prompts, -1),
+        alpha=torch.full((prompts,), alpha, dtype=torch.float64),
+        rates=torch.full((prompts,), rate, dtype=torch.float64),
+        loops=loops,
+    )  # (T + 1, B, d)
+    return _difference(run, alpha * torch.stack(iterates)), _difference(run, whole)
+
+
+@torch.no_grad()
+def _model_run(prompt: Prompt, query: Tensor, alpha: float, rate: float, loops: int) -> Tensor:
+    """What the library's model generates from (q, alpha) at the last prefix: (T + 1, B, d)."""
+    model = LinearLoopedTransformer.gradient_descent(dims=prompt.dims, loops=loops, step_size=rate)
+    state = model.init(prompt).clone()  # (B, 1, n, d + 1)
+    state[..., :-1], state[..., -1] = query, alpha
+    found = [model.weights(prompt, state)[:, -1, :, 0]]  # (B, d) each
+    for loop in range(loops):
+        state = model.step(prompt, state, loop)
+        found.append(model.weights(prompt, state)[:, -1, :, 0])
+    return torch.stack(found)
+
+
+def _difference(one: Tensor, other: Tensor) -> float:
+    return float(((one - other).abs() / other.abs().clamp(min=1)).amax())
+
+
+SIZES = ((2, 3), (2, 8), (4, 5), (4, 16), (4, 64), (8, 9), (8, 32))
+"""d and n of theorem 4.5: from one more example than dimensions to the paper's plenty."""
+CONSTANT = 9.0
+"""What kappa tends to for many dimensions and four times as many examples: Marchenko and Pastur's
+edges, ((1 + 1 / 2) / (1 - 1 / 2))^2."""
+
+
+def _draw_thm45(tables: Tables) -> Figure:
+    figure, (left, right) = panels(2, columns=2, size=(4.4, 3.4))
+    table = tables["by-loop"].rename(columns={"worst": "mean"})
+    table = table.assign(low=table["mean"], high=table["mean"])
+    draw_curves(left, table, x="loops", band=False, floor=1e-13)
+    level(left, 1.0, label="the bound")
+    name(left, title="worst error of all draws", x="loops T", y="error / bound")
+    left.set_xscale("log")
+    kappas = tables["condition"].rename(columns={"median": "mean"})
+    others = list(dict.fromkeys(table["label"]))
+    draw_curves(right, kappas, x="dims", order=[*others, "n = 4 d"], log=False)
+    level(right, CONSTANT, label="limit of many dimensions")
+    name(right, title="condition number at n = 4 d", x="dimensions d", y="kappa, median")
+    right.set_ylim(bottom=0)
+    legend(figure, (left, right), columns=5)
+    return figure
+
+
+@declare(
+    paper="chen2025",
+    id="thm4.5",
+    title="The error of the loop falls as exp(-T / 2 kappa)",
+    claims=(
+        Claim(
+            name="within-the-bound",
+            sentence="With eta = 1/L the error after T loops is at most |alpha| exp(-T / 2 kappa).",
+            quantity="largest of error / max(bound, 1e-12 |alpha|) over all draws and T = 1 to 200",
+            criterion=Criterion(
+                at_most=1.0,
+                reason="a bound that is broken once is none; below 1e-12 of alpha float64 rounds",
+            ),
+            over="exact",
+        ),
+        Claim(
+            name="order-d-examples",
+            sentence="A number of examples of order d is enough for a constant condition number.",
+            quantity="median kappa for d = 32, n = 4 d",
+            criterion=Criterion(
+                at_most=CONSTANT,
+                reason="9 is its limit for many dimensions, from Marchenko and Pastur's law; a "
+                "kappa that grew with d would be beyond",
+            ),
+            over="exact",
+            ratio=True,
+        ),
+    ),
+    draw=_draw_thm45,
+    minutes={"smoke": 0.1, "laptop": 0.2, "paper": 0.2},
+)
+def thm45(lab: Lab) -> Findings:
+    """Draws of every size, each held to its own bound after each loop."""
+    curves: list[pd.DataFrame] = []
+    worst, number = 0.0, 0
+    for dims, examples in SIZES:
+        lab.tell(f"d {dims}, n {examples}")
+        ratios, bounds = bound_ratios(lab, dims=dims, examples=examples, prompts=2000)  # (T, B)
+        worst, number = max(worst, float(ratios.amax())), number + ratios.shape[1]
+        clear = bounds.amin(dim=1) > ROUNDING  # (T,): while no bound is below rounding
+        curves.append(_by_loop(ratios[clear], f"d = {dims}, n = {examples}"))
+    conditions, widest = _conditions(lab)
+    return Findings(
+        tables={"by-loop": stacked(curves), "condition": conditions},
+        measured={"within-the-bound": exact(worst), "order-d-examples": widest},
+        notes=(f"{number} draws, each after 1 to {LOOPS} loops, with alphas from -3 to 3.",),
+    )
+
+
+def bound_ratios(
+    lab: Lab, *, dims: int, examples: int, prompts: int, rate: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """Error over its bound after each loop, and the bound over |alpha|: (T, B) each.
+
+    `rate` is eta in units of 1/L.
+    """
+    xs, ys, theta = draw_examples(lab, "bound", dims=dims, examples=examples, prompts=prompts)
+    largest, kappa = spectra(xs)  # (B,) each
+    drawn = torch.rand(prompts, dtype=torch.float64, generator=lab.generator("alpha"))  # (B,)
+    alpha = 6 * drawn - 3  # (B,)
+    found = generated(
+        xs, ys, query=torch.zeros_like(theta), alpha=alpha, rates=rate / largest, loops=LOOPS
+    )  # (T + 1, B, d)
+    errors = ((found * theta).sum(dim=2) - alpha).abs()[1:]  # (T, B)
+    loops = torch.arange(1, LOOPS + 1, dtype=torch.float64)[:, None]  # (T, 1)
+    bounds = (-loops / (2 * kappa)).exp().clamp(min=ROUNDING)  # (T, B)
+    return errors / (alpha.abs() * bounds), bounds
+
+
+def _by_loop(ratios: Tensor, label: str) -> pd.DataFrame:
+    """The worst and the median draw, at loops that a logarithmic axis can tell apart."""
+    reached = range(1, len(ratios) + 1)
+    loops = sorted({round(10 ** (place / 10)) for place in range(24)} & set(reached))
+    chosen = ratios[torch.tensor(loops) - 1]  # (m, B)
+    return record(
+        {
+            "label": [label] * len(loops),
+            "loops": loops,
+            "worst": chosen.amax(dim=1).tolist(),
+            "median": chosen.median(dim=1).values.tolist(),
+        }
+    )
+
+
+def _conditions(lab: Lab) -> tuple[pd.DataFrame, Quantity]:
+    """Median kappa with four examples a dimension, and that of the most dimensions."""
+    every = (2, 4, 8, 16, 32)
+    found = [_median_condition(lab, dims) for dims in every]
+    table = record(
+        {
+            "label": ["n = 4 d"] * len(every),
+            "dims": every,
+            "median": [quantity.value for quantity in found],
+            "low": [quantity.low for quantity in found],
+            "high": [quantity.high for quantity in found],
+        }
+    )
+    return table, found[-1]
+
+
+def _median_condition(lab: Lab, dims: int, prompts: int = 1000) -> Quantity:
+    lab.tell(f"condition numbers, d {dims}")
+    xs, _, _ = draw_examples(lab, "kappa", dims=dims, examples=4 * dims, prompts=prompts)
+    kappa = spectra(xs)[1]  # (B,)
+    generator = lab.generator("bootstrap")
+    drawn = torch.randint(prompts, (200, prompts), generator=generator)  # (200, B)
+    return from_draws(float(kappa.median()), kappa[drawn].median(dim=1).values)

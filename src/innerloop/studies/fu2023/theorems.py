@@ -1,0 +1,296 @@
+"""Theorem 1 and appendix B.3: Newton's method as a transformer, and as a polynomial."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from innerloop.analysis.figure import COLOURS
+from innerloop.studies.circuits import rows_of
+from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.drawing import legend, name, panels, plain
+from innerloop.studies.lab import Lab
+from innerloop.studies.quantity import exact
+from innerloop.studies.study import Findings, Tables, declare
+from innerloop.studies.tables import record, rows_where
+from innerloop.studies.theorems import Theorem, draw_theorem, measure_theorem, theorem_claims
+
+NEWTON_LAYERS = Theorem(
+    rows=rows_of("newton-relu"),
+    says="A transformer with full ReLU attention runs k steps of Newton's method in k layers and a "
+    "constant number more, at a width of a constant times d.",
+    sizes=((20, 41),),
+)
+
+
+@declare(
+    paper="fu2023",
+    id="thm1",
+    title="Newton's method in a layer a step",
+    claims=theorem_claims(NEWTON_LAYERS),
+    draw=draw_theorem,
+    minutes={"smoke": 0.05, "laptop": 0.3, "paper": 0.3},
+    smaller={"smoke": "Two sizes and one seed of prompts."},
+)
+def thm1(lab: Lab) -> Findings:
+    """The circuit against Newton's method, step by step."""
+    return measure_theorem(
+        lab,
+        NEWTON_LAYERS,
+        notes=(
+            "Not as printed: the second head takes -V (eq. 20 and 27 print V, and the two heads "
+            "add up to |a|), and M x asks x (eq. 26 asks the other way round, which doubles "
+            "rounding outside the span at every step).",
+        ),
+    )
+
+
+Polynomial = tuple[Fraction, ...]
+"""Coefficients by power of S, from 0 on, at alpha = 1; alpha^j goes with S^(2j - 1)."""
+
+ITERATIONS = 7
+"""How far M_k is expanded: to the power 255."""
+PRINTED: dict[int, dict[int, int]] = {1: {1: 2, 3: -4}, 2: {1: 4, 3: -12, 5: 16, 7: -16}}
+"""The coefficients of appendix B.3 (eq. 36 and 37) by iteration and power of S."""
+
+
+def product(first: Polynomial, second: Polynomial) -> Polynomial:
+    """Of two polynomials in one matrix, which commute."""
+    found = [Fraction(0)] * (len(first) + len(second) - 1)
+    for i, one in enumerate(first):
+        if one:
+            for j, other in enumerate(second):
+                found[i + j] += one * other
+    return tuple(found)
+
+
+def newton_step(inverse: Polynomial) -> Polynomial:
+    """2M - M S M."""
+    squared = product(product(inverse, (Fraction(0), Fraction(1))), inverse)
+    padded = [*inverse, *[Fraction(0)] * (len(squared) - len(inverse))]
+    return tuple(2 * own - other for own, other in zip(padded, squared, strict=True))
+
+
+def expanded(iterations: int) -> list[Polynomial]:
+    """M_0 = S, M_1, .. as polynomials in S, at alpha = 1."""
+    found: list[Polynomial] = [(Fraction(0), Fraction(1))]
+    for _ in range(iterations):
+        found.append(newton_step(found[-1]))
+    return found
+
+
+def degree(polynomial: Sequence[Fraction]) -> int:
+    """The highest power with a coefficient other than 0."""
+    return max(power for power, coefficient in enumerate(polynomial) if coefficient)
+
+
+def binomial(iteration: int) -> Polynomial:
+    """M_k in closed form: 1 - S M_k = (1 - alpha S^2)^(2^k), so that S^(2j - 1) has a binomial."""
+    steps = 2**iteration
+    found = [Fraction(0)] * (2 * steps)
+    for j in range(1, steps + 1):
+        found[2 * j - 1] = Fraction((-1) ** (j + 1) * comb(steps, j))
+    return tuple(found)
+
+
+def gradient_degree(steps: int) -> int:
+    """The degree in S of p where the weights after so many gradient steps are p(S) X'y."""
+    weights: Polynomial = (Fraction(0),)
+    for _ in range(steps):  # w <- w - S w + X'y, at step size 1
+        moved = product(weights, (Fraction(1), Fraction(-1)))
+        weights = (moved[0] + 1, *moved[1:])
+    return degree(weights)
+
+
+Matrix = tuple[tuple[Fraction, ...], ...]
+
+
+def times(first: Matrix, second: Matrix) -> Matrix:
+    """The product of two matrices of fractions."""
+    columns = tuple(zip(*second, strict=True))
+    return tuple(
+        tuple(
+            sum((a * b for a, b in zip(row, column, strict=True)), Fraction(0))
+            for column in columns
+        )
+        for row in first
+    )
+
+
+def combined(first: Matrix, second: Matrix, *, by: tuple[Fraction, Fraction]) -> Matrix:
+    """A weighted sum of two matrices."""
+    return tuple(
+        tuple(by[0] * a + by[1] * b for a, b in zip(*rows, strict=True))
+        for rows in zip(first, second, strict=True)
+    )
+
+
+def off_by(polynomial: Polynomial, gram: Matrix, alpha: Fraction, iteration: int) -> Fraction:
+    """The largest entry of p(S) - M_k, with M_k from products of matrices: 0 for the right one."""
+    one, zero = Fraction(1), Fraction(0)
+    inverse = combined(gram, gram, by=(alpha, zero))
+    for _ in range(iteration):
+        inverse = combined(inverse, times(times(inverse, gram), inverse), by=(2 * one, -one))
+    value = combined(gram, gram, by=(zero, zero))
+    power = gram
+    for exponent, coefficient in enumerate(polynomial[1:], start=1):
+        if exponent > 1:
+            power = times(power, gram)
+        value = combined(value, power, by=(one, coefficient * alpha ** ((exponent + 1) // 2)))
+    difference = combined(value, inverse, by=(one, -one))
+    return max(abs(entry) for row in difference for entry in row)
+
+
+def example_gram() -> Matrix:
+    """S = X'X of three inputs in three dimensions, in whole numbers."""
+    inputs = ((1, 0, 2), (-1, 1, 1), (0, 3, 1))
+    rows = tuple(tuple(Fraction(entry) for entry in row) for row in inputs)
+    return times(tuple(zip(*rows, strict=True)), rows)
+
+
+def as_printed(iteration: int) -> Polynomial:
+    """The polynomial that the appendix prints for M_1 or M_2."""
+    powers = PRINTED[iteration]
+    return tuple(Fraction(powers.get(power, 0)) for power in range(max(powers) + 1))
+
+
+def _coefficients(right: Sequence[Polynomial]) -> pd.DataFrame:
+    """The coefficients other than 0, for the first iterations, with those that are printed."""
+    rows = [
+        (k, power, float(coefficient), float(PRINTED.get(k, {}).get(power, np.nan)))
+        for k, polynomial in enumerate(right[:4])
+        for power, coefficient in enumerate(polynomial)
+        if coefficient
+    ]
+    return pd.DataFrame(rows, columns=["iteration", "power", "coefficient", "printed"])
+
+
+def _draw_b3(tables: Tables) -> Figure:
+    figure, axes = panels(3, columns=3, size=(4.0, 3.2))
+    for panel, iteration in zip(axes, (1, 2), strict=False):
+        rows = rows_where(tables["coefficients"], {"iteration": iteration})
+        powers = rows["power"].to_numpy(float)
+        for shift, column, colour in ((-0.3, "coefficient", 0), (0.3, "printed", 1)):
+            told = "expanded exactly" if column == "coefficient" else "as printed"
+            bars = panel.bar(
+                powers + shift, rows[column], width=0.6, color=COLOURS[colour], label=told
+            )
+            panel.bar_label(bars, fmt="%g", fontsize=8, padding=1)
+        panel.axhline(0, color="0.4", linewidth=0.8)
+        panel.margins(y=0.15)
+        plain(panel)
+        panel.set_xticks(powers)
+        name(
+            panel,
+            title=f"M_{iteration}: coefficients of S^s",
+            x="s",
+            y="coefficient / alpha^((s+1)/2)",
+        )
+    degrees = tables["degrees"]
+    for column, style, colour in (
+        ("Newton", "o-", COLOURS[2]),
+        ("gradient descent", "s-", COLOURS[3]),
+        ("2^(k+1) - 1", "+", "black"),
+    ):
+        axes[2].plot(
+            degrees["iterations"], degrees[column], style, color=colour, markersize=6, label=column
+        )
+    axes[2].set_yscale("symlog", linthresh=1)
+    plain(axes[2])
+    name(axes[2], title="degree in S after k iterations", x="k", y="highest power of S")
+    legend(figure, axes, columns=5)
+    return figure
+
+
+@declare(
+    paper="fu2023",
+    id="b3",
+    title="Newton's method is a sum of moments of S, of exponentially growing degree",
+    claims=(
+        Claim(
+            name="degree",
+            sentence="M_k is a polynomial in S of degree 2^(k+1) - 1, without a constant term.",
+            quantity=f"M_k up to k = {ITERATIONS} that are not",
+            criterion=Criterion(at_most=0, reason="an identity, in exact arithmetic"),
+            over="exact",
+        ),
+        Claim(
+            name="moments",
+            sentence="The same polynomial gives M_k for any S.",
+            quantity="largest entry of the polynomial at S less M_k by products of matrices, k up "
+            "to 4, in fractions",
+            criterion=Criterion(at_most=0, reason="an identity, in exact arithmetic"),
+            over="exact",
+        ),
+        Claim(
+            name="closed-form",
+            sentence="(Beyond the paper) The coefficient of S^(2j-1) is (-1)^(j+1) (2^k over j) "
+            "alpha^j.",
+            quantity=f"coefficients up to k = {ITERATIONS} that differ",
+            criterion=Criterion(at_most=0, reason="an identity, in exact arithmetic"),
+            over="exact",
+        ),
+        Claim(
+            name="printed-coefficients",
+            sentence="M_1 = 2aS - 4a^2 S^3 and M_2 = 4aS - 12a^2 S^3 + 16a^3 S^5 - 16a^4 S^7.",
+            quantity="of these six coefficients, those that are not the ones of M_1 and M_2",
+            criterion=Criterion(at_most=0, reason="an identity, in exact arithmetic"),
+            over="exact",
+            paper="0",
+        ),
+        Claim(
+            name="gradient-descent",
+            sentence="After k steps of gradient descent the highest power of S is of order k only.",
+            quantity=f"highest power / k, largest up to k = {ITERATIONS}",
+            criterion=Criterion(
+                at_most=1, reason="a step multiplies the weights by 1 - eta S once"
+            ),
+            over="exact",
+        ),
+    ),
+    draw=_draw_b3,
+    minutes={"smoke": 0.02, "laptop": 0.02, "paper": 0.02},
+)
+def b3(lab: Lab) -> Findings:
+    """Expand M_k in fractions, and hold it to matrices, to binomials and to what is printed."""
+    lab.tell("expanding M_k")
+    found = expanded(ITERATIONS)
+    counts = range(ITERATIONS + 1)
+    degrees = [degree(polynomial) for polynomial in found]
+    wrong_degree = sum(degrees[k] != 2 ** (k + 1) - 1 or bool(found[k][0]) for k in counts)
+    gram, alpha = example_gram(), Fraction(1, 400)
+    apart = max(off_by(found[k], gram, alpha, k) for k in range(5))
+    differ = sum(a != b for k in counts for a, b in zip(found[k], binomial(k), strict=True))
+    misprinted = sum(
+        found[k][power] != coefficient
+        for k, powers in PRINTED.items()
+        for power, coefficient in powers.items()
+    )
+    first_order = [gradient_degree(k) if k else 0 for k in counts]
+    return Findings(
+        tables={
+            "coefficients": _coefficients(found),
+            "degrees": record(
+                {
+                    "iterations": counts,
+                    "Newton": degrees,
+                    "2^(k+1) - 1": [2 ** (k + 1) - 1 for k in counts],
+                    "gradient descent": first_order,
+                }
+            ),
+        },
+        measured={
+            "degree": exact(wrong_degree),
+            "moments": exact(float(apart)),
+            "closed-form": exact(differ),
+            "printed-coefficients": exact(misprinted),
+            "gradient-descent": exact(max(first_order[k] / k for k in counts[1:])),
+        },
+        notes=(
+            "M_1 = 2aS - a^2 S^3 and M_2 = 4aS - 6a^2 S^3 + 4a^3 S^5 - a^4 S^7; the printed M_1 "
+            "has a factor 4 too many in M S M, and M_2 inherits it.",
+        ),
+    )

@@ -1,0 +1,154 @@
+"""What the figures of Gao et al. share: errors by in-context sample, and the three models."""
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from innerloop.core.learner import Traits
+from innerloop.core.task import Task
+from innerloop.learners import Ridge
+from innerloop.learners.through import Through
+from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.gao_representation import features, history_features
+from innerloop.studies.lab import Lab
+from innerloop.studies.runs import trained
+from innerloop.studies.tables import record
+from innerloop.tasks import ChainOfThought, RepresentationAR, RepresentationRegression
+from innerloop.training.config import RunConfig
+from innerloop.training.families import Scale
+
+ALGOFORMER, STANDARD, LOOPED = "AlgoFormer", "standard", "looped"
+RECIPES = {STANDARD: "standard", LOOPED: "looped", ALGOFORMER: "algoformer"}
+"""The three models by what tables call them, with the first word of their recipes."""
+REFERENCE, NOISE = "ridge on Φ", "noise"
+LABELS = (*RECIPES, REFERENCE, NOISE)
+"""In the order of the colours."""
+
+CLEARLY = Criterion(
+    at_most=0.8, reason="two seeds of one model differ by about a quarter: less is better by more"
+)
+FAR = Criterion(
+    at_most=0.5, reason="far ahead is read as a factor of two, several times the seeds'"
+)
+QUARTER = "over the last quarter of the samples"
+
+
+def better(other: str, *, criterion: Criterion = CLEARLY, above: str = "") -> Claim:
+    """The claim that the AlgoFormer is better than another model; `above` says what is left out."""
+    return Claim(
+        name=f"beats-{other}",
+        sentence=f"The AlgoFormer is better than the {other} transformer.",
+        quantity=f"error{above} {QUARTER}, AlgoFormer / {other}",
+        criterion=criterion,
+        over="seeds",
+        ratio=True,
+    )
+
+
+FALLS = Claim(
+    name="falls-with-samples",
+    sentence="The AlgoFormer's error decreases with the number of in-context samples.",
+    quantity="error of the AlgoFormer, last quarter of the samples / first quarter",
+    criterion=Criterion(at_most=1.0, reason="a decrease, whichever prompts are drawn"),
+    over="prompts",
+    ratio=True,
+)
+
+
+def three_models(family: str, scale: Scale, *changes: str) -> dict[str, RunConfig]:
+    """The runs of the three models on a family, all of the same number of steps."""
+    # At laptop scale the recipes give the stack more steps than the loops; the paper does not.
+    steps = ("steps=1200",) if scale == "laptop" else ()
+    return {
+        label: trained(f"{recipe}-{family}", scale, *changes, *steps)
+        for label, recipe in RECIPES.items()
+    }
+
+
+def by_sample(task: Task, values: Tensor) -> Tensor:
+    """Values by position (.., n) as values by in-context sample (.., m).
+
+    A series has its first sample once its history is complete; a chain is one sample, of which the
+    thoughts are averaged; elsewhere a position is a sample.
+    """
+    if isinstance(task, RepresentationAR):
+        return values[..., task.order - 1 :]  # (.., n - q + 1)
+    if isinstance(task, ChainOfThought):
+        length = task.layers + 1
+        whole = values.shape[-1] // length * length
+        chains = values[..., :whole].unflatten(-1, (-1, length))  # (.., m, L + 1)
+        return chains[..., : task.layers].mean(dim=-1)  # (.., m)
+    return values
+
+
+def noise_floor(task: Task, points: int) -> Tensor:
+    """The part of the error that no model can be without, by sample: (m,)."""
+    noise = getattr(task, "noise", 0.0)
+    return by_sample(task, noise**2 / task.scale_at(points))  # (m,)
+
+
+def early(errors: Tensor) -> Tensor:
+    """The mean over the first quarter of the samples: (P, m) to (P,)."""
+    return errors[:, : _quarter(errors)].mean(dim=1)
+
+
+def late(errors: Tensor) -> Tensor:
+    """The mean over the last quarter of the samples: (P, m) to (P,)."""
+    return errors[:, -_quarter(errors) :].mean(dim=1)
+
+
+def _quarter(errors: Tensor) -> int:
+    return math.ceil(errors.shape[1] / 4)
+
+
+def ridge_on_features(task: Task) -> Through:
+    """What knows Phi and has only A to find: Bayes' answer, as A is normal and so is the noise."""
+    if isinstance(task, RepresentationAR):
+        transform, noise = history_features(task.representation, task.order), task.noise
+    else:
+        assert isinstance(task, RepresentationRegression)
+        transform, noise = features(task.representation), task.noise
+    return Through(transform, Ridge(noise**2), traits=Traits(), label="Phi")
+
+
+def sample_errors(
+    lab: Lab, runs: Mapping[str, str], seed: int, *, reference: bool = False
+) -> dict[str, Tensor]:
+    """Errors by sample (P, m) of several models on the same prompts, by label.
+
+    `runs` says which run each label has; with `reference` also those of ridge on Phi.
+    """
+    config = lab.run(next(iter(runs.values()))).config
+    task, points = config.task, config.points
+    prompt = lab.draw(task, points, seed=seed)
+    found = {
+        label: by_sample(task, lab.errors(lab.model(run, seed), prompt, task))
+        for label, run in runs.items()
+    }
+    if reference:
+        found[REFERENCE] = by_sample(task, lab.errors(ridge_on_features(task), prompt, task))
+    return found
+
+
+def noise_level(task: Task, points: int, keys: Mapping[str, object]) -> pd.DataFrame:
+    """The noise as a curve of one place, which is drawn as a level; no row without noise."""
+    value = float(noise_floor(task, points)[-1])
+    count = 1 if value > 0 else 0
+    return record(
+        {
+            **{key: [told] * count for key, told in keys.items()},
+            "examples": [0] * count,
+            **{
+                column: [value] * count
+                for column in ("mean", "median", "low", "high", "seed low", "seed high")
+            },
+        }
+    )
+
+
+def together(parts: Mapping[str, Tensor]) -> Tensor:
+    """The three models' numbers (P,) side by side: (P, 3), in the order of RECIPES."""
+    return torch.stack([parts[label] for label in RECIPES], dim=1)

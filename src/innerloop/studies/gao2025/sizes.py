@@ -1,0 +1,164 @@
+"""Figure 4: how many layers and heads the modules of an AlgoFormer need."""
+
+from collections.abc import Mapping
+
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from innerloop.studies.claim import Claim
+from innerloop.studies.drawing import draw_curves, legend, name, panels
+from innerloop.studies.gao2025.samples import CLEARLY, QUARTER, late, sample_errors
+from innerloop.studies.lab import Lab
+from innerloop.studies.quantity import Quantity
+from innerloop.studies.runs import trained
+from innerloop.studies.study import Findings, Tables, declare
+from innerloop.studies.tables import curve, rows_where, stacked
+from innerloop.training.config import RunConfig
+from innerloop.training.families import Scale
+
+STACKS: dict[Scale, tuple[int, ...]] = {
+    "smoke": (2,),
+    "laptop": (3, 8),
+    "paper": (3, 12, 14, 20, 22),
+}
+"""Layers of the standard transformers; AlgoFormers have one and two a module."""
+HEADS: dict[Scale, tuple[int, ...]] = {"smoke": (1, 2), "laptop": (1, 4), "paper": (2, 4, 8, 16)}
+USUAL_HEADS: dict[Scale, int] = {"smoke": 2, "laptop": 4, "paper": 8}
+"""Of a block in the recipes: what the curve of one layer has."""
+
+
+def _steps(scale: Scale) -> tuple[str, ...]:
+    return ("steps=800",) if scale == "laptop" else ()
+
+
+def algoformer_of_layers(scale: Scale, layers: int) -> RunConfig:
+    """An AlgoFormer with so many layers in each of its modules."""
+    changes = tuple(f"model.backbone.{part}={layers}" for part in ("pre", "layers", "post"))
+    return trained("algoformer-representation", scale, *changes, *_steps(scale))
+
+
+def algoformer_of_heads(scale: Scale, heads: int) -> RunConfig:
+    """An AlgoFormer with so many heads a layer."""
+    change = f"model.backbone.heads={heads}"
+    return trained("algoformer-representation", scale, change, *_steps(scale))
+
+
+def standard_of_layers(scale: Scale, layers: int) -> RunConfig:
+    """A stack of so many layers."""
+    change = f"model.backbone.layers={layers}"
+    return trained("standard-representation", scale, change, *_steps(scale))
+
+
+def _stack(layers: int) -> str:
+    return f"standard, L = {layers}"
+
+
+def _algoformer(layers: int) -> str:
+    return f"AlgoFormer, L = {layers}"
+
+
+def _heads(heads: int) -> str:
+    return f"AlgoFormer, h = {heads}"
+
+
+def _fig4_runs(scale: Scale) -> Mapping[str, RunConfig]:
+    return {
+        **{_stack(layers): standard_of_layers(scale, layers) for layers in STACKS[scale]},
+        **{_algoformer(layers): algoformer_of_layers(scale, layers) for layers in (1, 2)},
+        **{_heads(heads): algoformer_of_heads(scale, heads) for heads in HEADS[scale]},
+    }
+
+
+def _draw_fig4(tables: Tables) -> Figure:
+    table = tables["by-examples"]
+    figure, axes = panels(2, columns=2, size=(4.2, 3.3))
+    for axis, kind, title in zip(
+        axes, ("layers", "heads"), ("number of layers", "number of heads"), strict=True
+    ):
+        rows = rows_where(table, {"varied": kind})
+        draw_curves(axis, rows, x="examples", order=list(dict.fromkeys(table["label"])))
+        name(axis, title=title, x="in-context samples", y="squared error / E[y²]")
+    legend(figure, axes)
+    return figure
+
+
+def _better(own: str, sentence: str, quantity: str) -> Claim:
+    return Claim(
+        name=own, sentence=sentence, quantity=f"error {QUARTER}, {quantity}", criterion=CLEARLY,
+        over="seeds", ratio=True,
+    )  # fmt: skip
+
+
+@declare(
+    paper="gao2025",
+    id="fig4",
+    title="Layers and heads of an AlgoFormer's modules",
+    claims=(
+        _better(
+            "beats-three-layers",
+            "An AlgoFormer of one layer a module beats a standard transformer of the same size, "
+            "three layers.",
+            "AlgoFormer L = 1 / standard L = 3",
+        ),
+        _better(
+            "beats-the-deepest",
+            "It beats a standard transformer as deep as its loops.",
+            "AlgoFormer L = 1 / the deepest standard transformer",
+        ),
+        _better(
+            "layers-help",
+            "More layers lead to lower errors.",
+            "AlgoFormer L = 2 / L = 1",
+        ),
+        _better(
+            "heads-help",
+            "More heads lead to lower errors.",
+            "the usual number of heads / the fewest (at laptop scale 4 / 1, in the paper 8 / 2)",
+        ),
+    ),
+    draw=_draw_fig4,
+    runs=_fig4_runs,
+    minutes={"smoke": 0.4, "laptop": 12, "paper": 25000},
+    smaller={
+        "smoke": "3 dimensions, 7 points, 20 steps; a stack of 2 layers, 1 and 2 heads.",
+        "laptop": "5 dimensions, 16 points, width 64, 800 steps of a faster optimiser, 12 loops; "
+        "standard transformers of 3 and 8 layers (the depth of the loops would be 14), 1 and 4 "
+        "heads.",
+    },
+)
+def fig4(lab: Lab) -> Findings:
+    """Error by sample of AlgoFormers and stacks of several sizes, without noise."""
+    stacks, heads = STACKS[lab.scale], HEADS[lab.scale]
+    labels = {
+        "layers": [*map(_stack, stacks), *map(_algoformer, (1, 2))],
+        "heads": [*map(_heads, heads)],
+    }
+    curves: dict[str, list[Tensor]] = {}
+    measured: dict[str, list[Quantity]] = {}
+    usual = USUAL_HEADS[lab.scale]
+    pairs = {
+        "beats-three-layers": (_algoformer(1), _stack(min(stacks))),
+        "beats-the-deepest": (_algoformer(1), _stack(max(stacks))),
+        "layers-help": (_algoformer(2), _algoformer(1)),
+        "heads-help": (_heads(usual), _heads(min(heads))),
+    }
+    for seed in lab.seeds:
+        runs = {label: label for kind in labels.values() for label in kind}
+        found = sample_errors(lab, runs, seed)  # (P, m) each
+        for label, errors in found.items():
+            curves.setdefault(label, []).append(errors)
+        for claim, (first, second) in pairs.items():
+            ratio = lab.ratio(late(found[first]), late(found[second]), seed=seed)
+            measured.setdefault(claim, []).append(ratio)
+    return Findings(
+        tables={
+            "by-examples": stacked(
+                [
+                    curve(lab, curves[label], "examples", {"varied": kind, "label": label})
+                    for kind, own in labels.items()
+                    for label in own
+                ]
+            )
+        },
+        measured=measured,
+    )

@@ -1,0 +1,346 @@
+"""Theorems as studies: a circuit is its algorithm, step by step, within the theorem's sizes.
+
+A study of a theorem declares a `Theorem` and returns what `measure_theorem` finds:
+
+    CAUSAL = Theorem(rows=rows_of("causal-gradient-descent"), says="..", parameter=..)
+
+    @declare(paper=.., id="thm4.2", claims=theorem_claims(CAUSAL), draw=draw_theorem, ..)
+    def thm42(lab: Lab) -> Findings:
+        return measure_theorem(lab, CAUSAL)
+
+Nothing is trained and nothing is left to chance: the prompts are those of fixed seeds.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from innerloop.analysis.figure import COLOURS, MARKERS
+from innerloop.circuits import CircuitSettings
+from innerloop.core.tolerances import EXACT_CIRCUIT
+from innerloop.studies.circuits import Case, compare
+from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.drawing import legend, name, panels, plain
+from innerloop.studies.equality import Equality
+from innerloop.studies.lab import Lab
+from innerloop.studies.quantity import Quantity, exact
+from innerloop.studies.study import Findings, Tables
+from innerloop.studies.tables import record
+
+DIMS, POINTS = 5, 11
+"""The size at which a free parameter is swept."""
+SMOKE_SIZES = ((2, 4), (5, 11))
+"""Dimensions and points at smoke scale; the other scales take all of them."""
+SEEDS = 2
+"""Of prompts, four each; they have nothing to do with seeds of training, of which there is none."""
+BOUND, TRUNCATION, ROUNDING = "-", "--", ":"
+"""The lines of what is stated: all of it, and its two parts."""
+SLACK = 0.25
+"""How far a measured order may be from the one that theory has; orders are whole numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """With which power of its free parameter the error of a form falls, and where that shows."""
+
+    form: str
+    """As tables call it: see `form_of`."""
+    power: float
+    """Positive where the parameter goes to 0, negative where it grows."""
+    between: tuple[float, float]
+    """The values fitted: on one side rounding counts, on the other the orders that follow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeParameter:
+    """A setting that makes a construction as good as one likes, on paper."""
+
+    name: str
+    """What the axis calls it: `c, the scale of scores`."""
+    orders: tuple[Order, ...]
+    """One a form that is swept."""
+    values: tuple[float, ...]
+    setting: str = "scale"
+    """What the circuit's settings call it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Theorem:
+    """What a theorem says of a circuit, as rows of the table of equalities."""
+
+    rows: tuple[Equality, ...]
+    """One a form of the construction."""
+    says: str
+    """The sentence of the theorem, in our words."""
+    parameter: FreeParameter | None = None
+    """None where the construction is exact."""
+    sizes: tuple[tuple[int, int], ...] = ()
+    """Dimensions and points beyond those of the rows, such as the paper's own."""
+
+
+def powers(base: float, first: float, last: float, each: int = 1) -> tuple[float, ...]:
+    """Powers of a base, so many from one whole power to the next."""
+    count = round((last - first) * each) + 1
+    return tuple(base ** (first + i / each) for i in range(count))
+
+
+def form_of(row: Equality) -> str:
+    """What tables call a row: the form, and where the norm stands if there is one."""
+    blueprint = row.settings(DIMS, POINTS).blueprint()
+    return blueprint.form if blueprint.norm == "none" else f"{blueprint.form}, {blueprint.norm}"
+
+
+def theorem_claims(theorem: Theorem) -> tuple[Claim, ...]:
+    """It is the algorithm; it is as small as stated; its error falls with the free parameter."""
+    if theorem.parameter is None:
+        equal = Criterion(
+            at_most=EXACT_CIRCUIT,
+            reason="the construction is exact: float64 has 16 digits, and steps add up roundings",
+        )
+        quantity = "worst error after any step / max(1, |answer|), over all sizes and prompts"
+    else:
+        equal = Criterion(
+            at_most=1.0,
+            reason="the construction states a bound on its error before it is run: what the free "
+            "parameter leaves out and what float64 rounds",
+        )
+        quantity = "worst error / stated bound, over all steps, sizes, prompts and forms"
+    claims = [
+        Claim(
+            name="equals-the-algorithm",
+            sentence=theorem.says,
+            quantity=quantity,
+            criterion=equal,
+            over="exact",
+        ),
+        Claim(
+            name="within-the-theorem",
+            sentence="Its layers and heads, before, in and after the steps, are as few as stated.",
+            quantity="parts of the circuit that are larger than the theorem allows, over all sizes",
+            criterion=Criterion(at_most=0, reason="the theorem states the numbers"),
+            over="exact",
+        ),
+    ]
+    orders = () if theorem.parameter is None else theorem.parameter.orders
+    return (*claims, *(_falls(theorem, order) for order in orders))
+
+
+def _falls(theorem: Theorem, order: Order) -> Claim:
+    assert theorem.parameter is not None
+    direction = "shrinks" if order.power > 0 else "grows"
+    letter = theorem.parameter.name.partition(",")[0]
+    return Claim(
+        name=_falls_name(order),
+        sentence=f"The error falls as {letter} {direction} (form: {order.form}).",
+        quantity=f"slope of log error against log {letter}, from {order.between[0]:g} to "
+        f"{order.between[1]:g}",
+        criterion=Criterion(
+            at_least=order.power - SLACK,
+            at_most=order.power + SLACK,
+            reason=f"the first term of the series that is left out has the power {order.power:g}",
+        ),
+        over="exact",
+    )
+
+
+def _falls_name(order: Order) -> str:
+    return f"falls-{order.form.replace(', ', '-')}"
+
+
+def measure_theorem(lab: Lab, theorem: Theorem, *, notes: tuple[str, ...] = ()) -> Findings:
+    """Hold every form of the circuit to its algorithm, at every size, and sweep its parameter."""
+    cases: list[Case] = []
+    shapes: list[pd.DataFrame] = []
+    excesses = 0
+    for row in theorem.rows:
+        for settings in _settings(lab, theorem, row):
+            lab.tell(f"{row.circuit}, {form_of(row)}, d {settings.dims}, n {settings.points}")
+            case = compare(row, settings, seeds=lab.choose(smoke=1, laptop=SEEDS, paper=SEEDS))
+            cases.append(case)
+            limit = row.limit(settings)
+            shapes.append(_shape_table(case, row, settings))
+            excesses += len(case.shape.beyond(limit))
+    measured: dict[str, Quantity] = {"within-the-theorem": exact(excesses)}
+    by_step = _by_step(cases)
+    errors = by_step["error"].to_numpy(float)
+    stated = by_step["truncation"].to_numpy(float) + by_step["rounding"].to_numpy(float)
+    # Before the first step nothing is computed: no error, and none is allowed.
+    ratios = np.divide(errors, stated, out=np.zeros_like(errors), where=(errors > 0) | (stated > 0))
+    equal = errors.max() if theorem.parameter is None else ratios.max()
+    measured["equals-the-algorithm"] = exact(float(equal))
+    tables = {"by-step": by_step, "shapes": pd.concat(shapes, ignore_index=True)}
+    if theorem.parameter is not None:
+        swept = by_parameter(lab, theorem.rows, theorem.parameter)
+        orders = _orders(swept, theorem.parameter)
+        tables |= {"by-parameter": swept, "orders": orders}
+        for order, slope in zip(theorem.parameter.orders, orders["slope"], strict=True):
+            measured[_falls_name(order)] = exact(float(slope))
+    return Findings(tables=tables, measured=measured, notes=notes)
+
+
+def _settings(lab: Lab, theorem: Theorem, row: Equality) -> Iterator[CircuitSettings]:
+    every = (*((d, n) for d in row.dims for n in row.points), *theorem.sizes)
+    for dims, points in lab.choose(smoke=SMOKE_SIZES, laptop=every, paper=every):
+        yield row.settings(dims, points)
+
+
+def _by_step(cases: Sequence[Case]) -> pd.DataFrame:
+    """One row a form, size and step: the worst error and the two parts of the stated bound."""
+    rows = [
+        (_form(case), case.dims, case.points, step, error, bound.truncation, bound.rounding)
+        for case in cases
+        for step, (error, bound) in enumerate(zip(case.errors, case.bounds, strict=True))
+    ]
+    columns = ("form", "dims", "points", "step", "error", "truncation", "rounding")
+    return pd.DataFrame(rows, columns=list(columns))
+
+
+def _form(case: Case) -> str:
+    return case.form if case.norm == "none" else f"{case.form}, {case.norm}"
+
+
+def _shape_table(case: Case, row: Equality, settings: CircuitSettings) -> pd.DataFrame:
+    """Layers and heads of each part beside what the theorem allows; width and mask of the whole."""
+    shape, limit = case.shape, row.limit(settings)
+    return record(
+        {
+            "form": [_form(case)] * 3,
+            "dims": [case.dims] * 3,
+            "points": [case.points] * 3,
+            "part": ["before", "step", "after"],
+            "layers": [shape.pre, shape.step, shape.post],
+            "layers allowed": [limit.pre, limit.step, limit.post],
+            "heads": shape.heads,
+            "heads allowed": limit.heads,
+            "width": [shape.width] * 3,
+            "width allowed": [limit.width] * 3,
+            "mask": [shape.mask] * 3,
+            "theorem": [limit.theorem] * 3,
+        }
+    )
+
+
+def by_parameter(lab: Lab, rows: Sequence[Equality], parameter: FreeParameter) -> pd.DataFrame:
+    """The worst error of all steps and the parts of its bound, a form and value of the parameter.
+
+    At smoke scale only the values that orders are fitted to.
+    """
+    found: list[tuple[str, float, float, float, float, bool]] = []
+    for row in rows:
+        form, base = form_of(row), row.settings(DIMS, POINTS)
+        order = next((order for order in parameter.orders if order.form == form), None)
+        if order is None:
+            continue
+        for value in parameter.values:
+            fitted = _within(value, order)
+            if lab.scale == "smoke" and not fitted:
+                continue
+            lab.tell(f"{row.circuit}, {form}, {parameter.setting} {value:.2g}")
+            settings = type(base).model_validate({**dict(base), parameter.setting: value})
+            case = compare(row, settings, seeds=1)
+            truncation = max(bound.truncation for bound in case.bounds)
+            rounding = max(bound.rounding for bound in case.bounds)
+            found.append((form, value, max(case.errors), truncation, rounding, fitted))
+    columns = ("form", "value", "error", "truncation", "rounding", "fitted")
+    table = pd.DataFrame(found, columns=list(columns))
+    return table.assign(parameter=parameter.name)
+
+
+def _within(value: float, order: Order) -> bool:
+    low, high = order.between
+    return low * (1 - 1e-9) <= value <= high * (1 + 1e-9)
+
+
+def slope_of(values: Sequence[float], errors: Sequence[float]) -> float:
+    """The power with which errors grow with values: the line through their logarithms."""
+    return float(np.polyfit(np.log(np.asarray(values)), np.log(np.asarray(errors)), 1)[0])
+
+
+def _orders(swept: pd.DataFrame, parameter: FreeParameter) -> pd.DataFrame:
+    """The measured power of each form beside the one of theory."""
+    slopes: list[float] = []
+    for order in parameter.orders:
+        rows = swept.loc[(swept["form"] == order.form) & swept["fitted"], :]
+        slopes.append(slope_of(rows["value"].tolist(), rows["error"].tolist()))
+    return record(
+        {
+            "form": [order.form for order in parameter.orders],
+            "power": [order.power for order in parameter.orders],
+            "slope": slopes,
+            "from": [order.between[0] for order in parameter.orders],
+            "to": [order.between[1] for order in parameter.orders],
+        }
+    )
+
+
+def draw_theorem(tables: Tables) -> Figure:
+    """Error by step with its bound; with a free parameter, error by its value as well."""
+    by_step = tables["by-step"]
+    forms = list(dict.fromkeys(by_step["form"]))
+    figure, axes = panels(2 if "by-parameter" in tables else 1, columns=2, size=(4.6, 3.5))
+    draw_steps(axes[0], by_step, forms)
+    name(
+        axes[0], title="worst error of all sizes", x="steps of the algorithm",
+        y="error / max(1, |answer|)",
+    )  # fmt: skip
+    if "by-parameter" in tables:
+        swept = tables["by-parameter"]
+        draw_parameter(axes[1], swept, forms)
+        name(
+            axes[1], title=f"worst error of all steps, d = {DIMS}, n = {POINTS}",
+            x=str(swept["parameter"].iloc[0]), y="error / max(1, |answer|)",
+        )  # fmt: skip
+    legend(figure, axes)
+    return figure
+
+
+def draw_steps(axes: Axes, table: pd.DataFrame, forms: Sequence[str]) -> None:
+    """The worst error of all sizes after each step, and the largest bound that was stated."""
+    for form, rows in table.groupby("form", sort=False):
+        index = list(forms).index(str(form))
+        step, error, truncation, rounding = (
+            rows[key].to_numpy(float) for key in ("step", "error", "truncation", "rounding")
+        )
+        steps = np.unique(step)
+        worst = np.array([error[step == own].max() for own in steps])
+        bound = np.array([(truncation + rounding)[step == own].max() for own in steps])
+        _draw_marks(axes, steps, worst, index, str(form))
+        axes.plot(steps, _positive(bound), color=COLOURS[index], linestyle=BOUND, linewidth=1.2)
+    axes.plot([], [], color="0.3", linestyle=BOUND, linewidth=1.2, label="stated bound")
+    axes.set_yscale("log")
+    plain(axes)
+
+
+def draw_parameter(axes: Axes, table: pd.DataFrame, forms: Sequence[str]) -> None:
+    """Errors by a free parameter, with the truncation and the rounding that are stated."""
+    for form, rows in table.groupby("form", sort=False):
+        index = list(forms).index(str(form))
+        values, error, truncation, rounding = (
+            rows[key].to_numpy(float) for key in ("value", "error", "truncation", "rounding")
+        )
+        _draw_marks(axes, values, error, index, str(form))
+        for stated, style in ((truncation, TRUNCATION), (rounding, ROUNDING)):
+            axes.plot(
+                values, _positive(stated), color=COLOURS[index], linestyle=style, linewidth=1.2
+            )
+    for style, told in ((TRUNCATION, "stated truncation"), (ROUNDING, "stated rounding")):
+        axes.plot([], [], color="0.3", linestyle=style, linewidth=1.2, label=told)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    plain(axes)
+
+
+def _draw_marks(axes: Axes, x: np.ndarray, error: np.ndarray, index: int, label: str) -> None:
+    axes.plot(
+        x, _positive(error), color=COLOURS[index], marker=MARKERS[index], markersize=4.5,
+        linestyle="none", label=f"{label}: measured", zorder=3,
+    )  # fmt: skip
+
+
+def _positive(values: np.ndarray) -> np.ndarray:
+    """What a logarithmic axis can show."""
+    return np.where(np.isfinite(values) & (values > 0), values, np.nan)

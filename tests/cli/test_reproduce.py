@@ -1,0 +1,244 @@
+"""`innerloop reproduce`, `studies` and `report` as a user meets them."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from innerloop.cli import reproduce as verb
+from innerloop.cli import studies as listing
+from innerloop.cli.main import main
+from innerloop.cli.reproduce_progress import headline, shown_progress
+from innerloop.studies import table
+from innerloop.studies.board import Progress
+from innerloop.studies.lab import Lab
+from innerloop.studies.study import Findings, Study
+from tests.report.made import a_result, a_study
+from tests.studies.small import measure, small_study
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    """Run the command line in folders of the test: exit code, output without breaks, errors."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        try:
+            main(list(words))
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        else:
+            code = 0
+        told = capsys.readouterr()
+        return code, " ".join(told.out.split()), " ".join(told.err.split())
+
+    return call
+
+
+@pytest.fixture
+def with_studies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    """Let these be all studies there are, and the test's folder be where all is kept."""
+    monkeypatch.setenv("INNERLOOP_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("INNERLOOP_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setitem(table.PAPERS, "test2024", "Small Studies")
+
+    def use(*studies: Study) -> None:
+        for module in (table, verb, listing):
+            monkeypatch.setattr(module, "STUDIES", studies)
+
+    return use
+
+
+SMOKE = ("--scale", "smoke", "--workers", "1")
+
+
+def test_help_shows_the_verbs(command: Command) -> None:
+    out = command("--help")[1]
+    for name in ("studies", "reproduce", "report"):
+        assert f" {name} " in out
+    assert "innerloop reproduce --all --scale smoke" in command("reproduce", "--help")[1]
+
+
+def test_a_study_from_nothing_and_again(
+    command: Command, with_studies: Callable[..., None], tmp_path: Path
+) -> None:
+    with_studies(small_study(), a_study("test2024", "fig2"))
+    numbers = tmp_path / "all.json"
+    code, out, err = command("reproduce", "--all", *SMOKE, "--json", str(numbers))
+    assert code == 0
+    assert "2 studies at smoke scale, 1 seed: 0 measured already, 2 to measure" in out
+    assert "1 runs to train, 0 found" in out
+    assert "jobs done" in err
+    assert "✓ confirmed It <holds>." in out
+    assert "the number of against: 20 (19 to 21), criterion at most 10 (at smoke scale" in out
+    assert "2 studies, 6 claims: 1 confirmed, 0 not confirmed, 5 inconclusive" in out
+    assert "A note." in out
+    for id in ("small", "fig2"):
+        assert (tmp_path / "results" / "smoke" / "test2024" / id / "index.html").is_file()
+    told = {row["study"]: row for row in json.loads(numbers.read_text())}
+    assert told["test2024/small"]["claims"][0]["verdict"] == "inconclusive"
+    code, out, _ = command("reproduce", "test2024/small", *SMOKE)
+    assert code == 0
+    assert "1 measured already, 0 to measure" in out
+    assert "(measured already)" in out
+    code, out, _ = command("reproduce", "test2024/small", "--again", *SMOKE)
+    assert "0 runs to train, 1 found" in out
+
+
+def test_a_study_that_fails_is_one_sentence_and_leaves_the_others(
+    command: Command, with_studies: Callable[..., None]
+) -> None:
+    def broken(lab: Lab) -> Findings:
+        raise ZeroDivisionError("by [nothing]")
+
+    with_studies(small_study("broken", measure=broken), small_study("whole"))
+    code, out, _ = command("reproduce", "test2024", *SMOKE)
+    assert code == 1
+    assert "failed ZeroDivisionError: by [nothing]" in out
+    assert "test2024/broken: ZeroDivisionError" in out
+    assert "1 study, 1 claim: 0 confirmed, 0 not confirmed, 1 inconclusive; 1 failed" in out
+
+
+def test_an_interruption_saves_and_the_same_command_goes_on(
+    command: Command, with_studies: Callable[..., None]
+) -> None:
+    asked: list[str] = []
+
+    def interrupted(lab: Lab) -> Findings:
+        if not asked:
+            asked.append(lab.study)
+            os.kill(os.getpid(), signal.SIGINT)
+            lab.tell("the first part")
+        return measure(lab)
+
+    with_studies(small_study("one"), small_study("two", measure=interrupted))
+    code, out, err = command("reproduce", "--all", *SMOKE)
+    assert code == 130
+    assert "stopped after 1 of 2 studies" in err
+    assert "give the same command again" in err
+    code, out, _ = command("reproduce", "--all", *SMOKE)
+    assert code == 0
+    assert "1 measured already, 1 to measure" in out
+    assert "0 runs to train, 1 found" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["reproduce"], "or give --all"),
+        (["reproduce", "yang2024", "--all"], "or give --all"),
+        (["reproduce", "yang2025"], "did you mean 'yang2024'?"),
+        (["reproduce", "test2024/smal"], "did you mean 'small'?"),
+        (["reproduce", "chen2025"], "there are no studies of chen2025 yet"),
+        (["reproduce", "--all", "--scale", "huge"], "unknown scale 'huge'"),
+        (["reproduce", "--all", "--json", "."], "which is a folder"),
+        (["studies", "yang2025"], "did you mean 'yang2024'?"),
+        (["report"], "holds no results: write some with `innerloop reproduce`"),
+        (["report", "--scale", "laptop"], "holds no results at laptop scale"),
+        (["report", "--readme", "README.md"], "give both"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_write_nothing(
+    command: Command,
+    with_studies: Callable[..., None],
+    tmp_path: Path,
+    words: list[str],
+    said: str,
+) -> None:
+    with_studies(small_study())
+    code, _, err = command(*words)
+    assert code == 2
+    assert said in err
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_studies_are_listed_with_what_was_found_here(
+    command: Command, with_studies: Callable[..., None], tmp_path: Path
+) -> None:
+    study = a_study("test2024", "fig2", also=("fig9",))
+    with_studies(study, small_study())
+    a_result(tmp_path / "results", study, scale="smoke")
+    a_result(tmp_path / "results", study, scale="laptop")
+    numbers = tmp_path / "studies.json"
+    code, out, _ = command("studies", "--json", str(numbers))
+    assert code == 0
+    assert "test2024/fig2 (fig9)" in out
+    assert "2 min" in out
+    first, second = json.loads(numbers.read_text())
+    assert first["found"]["scale"] == "laptop"
+    assert first["found"]["verdicts"]["against"] == "not confirmed"
+    assert second["found"] is None
+    assert set(second["runs"]) == {"smoke", "laptop", "paper"}
+
+
+def test_one_study_is_told_with_its_criteria_and_runs(
+    command: Command, with_studies: Callable[..., None], tmp_path: Path
+) -> None:
+    with_studies(small_study(), a_study("test2024", "fig2", also=("fig9",)))
+    code, out, _ = command("studies", "test2024/small")
+    assert code == 0
+    assert "criterion: at most 10 (ten times that of predicting zero)" in out
+    assert "run model: linear dims=3" in out
+    assert "steps=4" in out
+    assert "smoke, about 6 s: All of it." in out
+    a_result(tmp_path / "results", a_study("test2024", "fig2"))
+    out = command("studies", "test2024/fig9")[1]
+    assert "found: 20 (19 to 21), ✗ not confirmed" in out
+    assert "measured exactly: the number of fact; the paper has 1/12" in out
+
+
+def test_a_report_joins_all_that_was_found(
+    command: Command, with_studies: Callable[..., None], tmp_path: Path
+) -> None:
+    study = a_study("test2024", "fig2")
+    with_studies(study)
+    a_result(tmp_path / "results", study)
+    broken = a_result(tmp_path / "results", a_study("test2024", "fig3"))
+    broken.figure.unlink()
+    page, readme = tmp_path / "report.html", tmp_path / "README.md"
+    readme.write_text("<!-- results -->\n<!-- end of results -->\n")
+    docs = tmp_path / "docs"
+    code, out, _ = command("report", "-o", str(page), "--docs", str(docs), "--readme", str(readme))
+    assert code == 0
+    assert "left out" in out
+    assert "1 study, 5 claims" in out
+    assert "What fig2 | says" in page.read_text("utf-8")
+    assert "docs/test2024.md#fig2" in readme.read_text("utf-8")
+    assert (docs / "test2024" / "fig2.png").is_file()
+
+
+def test_training_is_counted_once_for_runs_that_studies_share(
+    command: Command, with_studies: Callable[..., None], tmp_path: Path
+) -> None:
+    with_studies(small_study("one"), small_study("two"))
+    assert command("reproduce", "--all", *SMOKE)[0] == 0
+    (timings,) = (tmp_path / "runs").glob("*/timings.jsonl")
+    timings.write_text('{"step": 1, "seconds": 7200.0}\n')
+    docs = tmp_path / "docs"
+    page = str(tmp_path / "report.html")
+    assert command("report", "-o", page, "--docs", str(docs))[0] == 0
+    assert "training 2.0 h, each run counted once" in (docs / "README.md").read_text("utf-8")
+
+
+def test_progress_is_a_line_a_job_without_a_terminal_and_a_bar_with_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    begun = Progress(0.1, None, 3, 0, ("training model 10%",))
+    later = Progress(0.5, 600.0, 3, 1, ("measuring x: OLS()",))
+    assert headline(later) == "1 of 3 jobs done, about 10 min left"
+    with shown_progress(Console(force_terminal=False)) as listener:
+        for progress in (begun, later, later):
+            listener(progress)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["1 of 3 jobs done, about 10 min left (now measuring x: OLS())"]
+    with shown_progress(Console(force_terminal=True, width=100)) as listener:
+        listener(later)
+    out = capsys.readouterr().out
+    assert "about 10 min left" in out
+    assert "measuring x: OLS()" in out

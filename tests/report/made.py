@@ -1,0 +1,71 @@
+"""Results on disk, made without any measuring."""
+
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.lab import Lab
+from innerloop.studies.quantity import Quantity, exact
+from innerloop.studies.result import Result, write_result
+from innerloop.studies.study import Findings, Study, Tables, declare
+from innerloop.training.families import Scale
+
+BELOW_TEN = Criterion(at_most=10.0, reason="ten <is> a | round number")
+
+FINDINGS = Findings(
+    tables={
+        "by-step": pd.DataFrame({"label": ["a*b*"] * 40, "step": range(40), "mean": [0.5] * 40}),
+        "sizes": pd.DataFrame({"loops": [20], "none": [float("nan")]}),
+    },
+    measured={
+        "fact": exact(3.0),
+        "against": Quantity(20.0, 19.0, 21.0),
+        "across": Quantity(10.0, 9.0, 11.0),
+        "by-seed": [Quantity(1.0, 0.9, 1.1)],
+        "nothing": Quantity(float("nan"), float("nan"), float("nan")),
+    },
+    notes=("Worth <knowing>.",),
+)
+"""One claim that is confirmed, one that is not, three of which nothing can be said."""
+
+
+def draw(tables: Tables) -> Figure:
+    figure = Figure(figsize=(2, 2))
+    figure.add_subplot().plot(tables["by-step"]["step"], tables["by-step"]["mean"])
+    return figure
+
+
+def a_study(paper: str = "yang2024", id: str = "fig2", also: tuple[str, ...] = ()) -> Study:
+    def claim(name: str, sentence: str, over: str, paper: str = "") -> Claim:
+        return Claim(
+            name=name, sentence=sentence, quantity=f"the number of {name}", criterion=BELOW_TEN,
+            over=over, paper=paper,  # pyright: ignore[reportArgumentType]
+        )  # fmt: skip
+
+    def measure(lab: Lab) -> Findings:
+        return FINDINGS
+
+    return declare(
+        paper=paper, id=id, also=also, title=f"What {id} | says",
+        claims=(
+            claim("fact", "It <holds>.", "exact", "1/12"),
+            claim("against", "It does not.", "prompts"),
+            claim("across", "It may.", "prompts"),
+            claim("by-seed", "It holds for most seeds.", "seeds"),
+            claim("nothing", "It cannot be measured.", "prompts"),
+        ),
+        draw=draw, minutes={"smoke": 0.1, "laptop": 2, "paper": 600},
+        smaller={"laptop": "Five_dimensions, not 20.", "smoke": "All of it."},
+    )(measure)  # fmt: skip
+
+
+def a_result(
+    root: Path, study: Study | None = None, scale: Scale = "laptop", runs: tuple[str, ...] = ()
+) -> Result:
+    """A result in its folder below `root`."""
+    return write_result(
+        root, study or a_study(), FINDINGS, scale=scale, seeds=1, runs=runs,
+        training_seconds=120.0 * len(runs), seconds=3.0, finished="2026-01-01",
+    )  # fmt: skip

@@ -1,0 +1,131 @@
+"""Results as pages of the documentation."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from innerloop.core.errors import ConfigurationError, InnerloopError
+from innerloop.report import markdown
+from innerloop.report.markdown import BEGIN, END, WRITTEN, write_docs, write_summary
+from innerloop.studies.result import Result
+from tests.report.made import a_result, a_study
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Result]:
+    """Results of two studies, which are all that there are."""
+    studies = (a_study("yang2024", "fig2", also=("fig7",)), a_study("chen2025", "thm4.2"))
+    monkeypatch.setattr(markdown, "STUDIES", studies)
+    return [a_result(tmp_path / "results", study) for study in studies]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def own_names(place: str) -> set[str]:
+    return {f"{place}{end}" for end in (".json", ".png", "-by-step.csv", "-sizes.csv")}
+
+
+def test_pages_pictures_and_tables_are_written(two: list[Result], tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    assert write_docs(docs, two, training=lambda results: 3600.0 * len(results)) == two
+    written = files(docs)
+    pages = {"README.md", "yang2024.md", "chen2025.md"}
+    assert set(written) == {
+        *pages, WRITTEN, *own_names("yang2024/fig2"), *own_names("chen2025/thm4.2")
+    }  # fmt: skip
+    assert written["yang2024/fig2.png"] == two[0].figure.read_bytes()
+    assert set(written[WRITTEN].decode().split()) == set(written)
+    overview = written["README.md"].decode()
+    assert "innerloop reproduce --all --scale laptop" in overview
+    assert "training 2.0 h, each run counted once" in overview
+    assert overview.count(r"Five\_dimensions, not 20.") == 2
+    for page in pages:
+        for link in re.findall(r"\]\(([^)#]+)", written[page].decode()):
+            assert (docs / link).is_file(), f"{page} links to {link}"
+    write_docs(docs, two, training=lambda results: 3600.0 * len(results))
+    assert files(docs) == written
+
+
+def test_tables_keep_their_columns_whatever_the_words(two: list[Result], tmp_path: Path) -> None:
+    write_docs(tmp_path / "docs", two)
+    lines = (tmp_path / "docs" / "yang2024.md").read_text("utf-8").splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    assert len(rows) == 2 + 5
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 7 for row in rows)
+    assert any(r"It \<holds\>." in row for row in rows)
+    assert any("✗ not confirmed" in row for row in rows)
+    assert '<a id="fig2"></a>' in lines
+
+
+def test_one_study_again_leaves_the_others(two: list[Result], tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    write_docs(docs, two)
+    before = files(docs)
+    told = write_docs(docs, two[1:])
+    assert [result.name for result in told] == ["yang2024/fig2", "chen2025/thm4.2"]
+    assert files(docs) == before
+
+
+def test_what_is_no_study_any_more_is_removed_and_nothing_else(
+    two: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = tmp_path / "docs"
+    write_docs(docs, two)
+    (docs / "yang2024" / "mine.txt").write_text("mine")
+    outside = tmp_path / "outside.txt"
+    outside.write_text("mine")
+    note = docs / WRITTEN
+    note.write_text(note.read_text() + f"../outside.txt\n{outside}\n")
+    monkeypatch.setattr(markdown, "STUDIES", (a_study("yang2024", "fig2"),))
+    write_docs(docs, two[:1])
+    assert outside.is_file()
+    assert (docs / "yang2024" / "mine.txt").is_file()
+    assert not (docs / "chen2025.md").exists()
+    assert not (docs / "chen2025").exists()
+    assert own_names("yang2024/fig2") <= set(files(docs))
+
+
+def test_a_file_of_somebody_else_is_not_written_over(two: list[Result], tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    own = tmp_path / "docs" / "README.md"
+    own.write_text("mine")
+    with pytest.raises(ConfigurationError, match="move it away"):
+        write_docs(tmp_path / "docs", two)
+    assert files(tmp_path / "docs") == {"README.md": b"mine"}
+
+
+def test_the_readme_gets_a_row_a_study_between_its_lines(two: list[Result], tmp_path: Path) -> None:
+    docs, readme = tmp_path / "docs" / "results", tmp_path / "README.md"
+    readme.write_text(f"before\n\n{BEGIN}\nold words\n{END}\n\nafter\n")
+    told = write_docs(docs, two)
+    write_summary(readme, told, docs)
+    text = readme.read_text("utf-8")
+    assert text.startswith(f"before\n\n{BEGIN}\n")
+    assert text.endswith(f"{END}\n\nafter\n")
+    assert "old words" not in text
+    links = re.findall(r"\]\(([^)#]+)#([^)]+)\)", text)
+    assert links == [("docs/results/yang2024.md", "fig2"), ("docs/results/chen2025.md", "thm4.2")]
+    assert all((tmp_path / file).is_file() for file, _ in links)
+    assert text.count("1 confirmed, 1 not confirmed, 3 inconclusive") == 2
+    write_summary(readme, told, docs)
+    assert readme.read_text("utf-8") == text
+
+
+@pytest.mark.parametrize("text", ["no lines", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{BEGIN}\n{END}\n"])
+def test_a_readme_without_a_place_is_left_as_it_is(
+    two: list[Result], tmp_path: Path, text: str
+) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(text)
+    with pytest.raises(ConfigurationError, match="no place for a summary"):
+        write_summary(readme, two, tmp_path)
+    assert readme.read_text() == text
+    with pytest.raises(InnerloopError, match="cannot read"):
+        write_summary(tmp_path / "none.md", two, tmp_path)

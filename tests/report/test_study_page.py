@@ -1,0 +1,129 @@
+"""A study's page, and all of them on one."""
+
+import base64
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from innerloop.report import words
+from innerloop.report.joined import choose, is_complete, joined_page
+from innerloop.report.page import render_page
+from innerloop.report.study_page import ROWS, study_page, write_study_page
+from innerloop.studies.claim import judge
+from innerloop.studies.quantity import Quantity
+from innerloop.studies.result import read_results
+from tests.report.made import FINDINGS, a_result, a_study
+from tests.report.test_page import Balanced
+
+
+def parsed(text: str) -> Balanced:
+    parser = Balanced()
+    parser.feed(text)
+    assert parser.open == []
+    assert "<script" not in text
+    assert all(link.startswith(("#", "data:image/png;base64,")) for link in parser.links)
+    return parser
+
+
+def test_a_study_has_a_page_that_needs_nothing_else(tmp_path: Path) -> None:
+    result = a_result(tmp_path)
+    path = write_study_page(result)
+    assert path == result.folder / "index.html"
+    text = path.read_text("utf-8")
+    parser = parsed(text)
+    (picture,) = [link for link in parser.links if link.startswith("data:")]
+    assert base64.b64decode(picture.partition(",")[2]) == result.figure.read_bytes()
+    assert re.search(r'<img [^>]*alt="What fig2 \| says: fig2 of yang2024', text)
+    assert "innerloop reproduce yang2024/fig2 --scale laptop" in text
+    assert "Five_dimensions, not 20." in text
+    assert "Worth &lt;knowing&gt;." in text
+    assert all(name in text for name in ("torch", "numpy", "3 s of measuring"))
+
+
+def test_verdicts_are_told_by_word_and_colour_with_their_reasons(tmp_path: Path) -> None:
+    text = render_page(study_page(a_result(tmp_path)))
+    found = re.findall(r'class="verdict ([a-z-]+)">(.) ([a-z ]+)<', text)
+    assert found == [
+        ("confirmed", "✓", "confirmed"),
+        ("not-confirmed", "✗", "not confirmed"),
+        *[("inconclusive", "?", "inconclusive")] * 3,
+    ]
+    for reason in ("reaches across the criterion", "one seed", "is no number"):
+        assert text.count(reason) == 1
+    for kind, _, _ in found:
+        assert f".{kind} {{ color:" in text
+    assert text.count("ten &lt;is&gt; a | round number") == 5
+    assert "1/12" in text
+
+
+def test_tables_show_their_first_rows_and_say_where_the_rest_is(tmp_path: Path) -> None:
+    text = render_page(study_page(a_result(tmp_path)))
+    assert f"by-step.csv (first {ROWS} of 40 rows)" in text
+    assert text.count("a*b*") == ROWS
+    assert "sizes.csv (1 row)" in text
+    assert '<td role="cell" class="number">-</td>' in text, "no number is a dash"
+
+
+def test_the_joined_page_links_every_claim_to_its_study(tmp_path: Path) -> None:
+    for paper, id in (("chen2025", "thm4.2"), ("yang2024", "fig3"), ("mine", "fig1")):
+        a_result(tmp_path, a_study(paper, id))
+    chosen = choose(read_results(tmp_path))
+    assert [result.name for result in chosen] == ["yang2024/fig3", "chen2025/thm4.2", "mine/fig1"]
+    text = render_page(joined_page(chosen))
+    links = [link[1:] for link in parsed(text).links if link.startswith("#")]
+    assert links == ["yang2024-fig3"] * 5 + ["chen2025-thm4.2"] * 5 + ["mine-fig1"] * 5
+    for link in links:
+        assert text.count(f'id="{link}"') == 1
+    assert "3 studies, 15 claims: 3 confirmed, 3 not confirmed, 9 inconclusive" in text
+    headings = [int(level) for level in re.findall(r"<h(\d)>", text)]
+    assert headings[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(headings))
+
+
+def test_the_largest_scale_is_chosen_unless_one_is_asked_for(tmp_path: Path) -> None:
+    for scale in ("smoke", "laptop"):
+        a_result(tmp_path, scale=scale)
+    a_result(tmp_path, a_study(id="fig3"), scale="smoke")
+    found = read_results(tmp_path)
+    assert [(r.id, r.scale) for r in choose(found)] == [("fig2", "laptop"), ("fig3", "smoke")]
+    assert [(r.id, r.scale) for r in choose(found, "smoke")] == [
+        ("fig2", "smoke"),
+        ("fig3", "smoke"),
+    ]
+    assert choose(found, "paper") == []
+
+
+def test_a_result_without_its_files_is_not_complete(tmp_path: Path) -> None:
+    result = a_result(tmp_path)
+    assert is_complete(result)
+    (result.folder / "sizes.csv").unlink()
+    assert not is_complete(result)
+
+
+def test_a_study_that_has_changed_since_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = a_study(also=("fig7",))
+    result = a_result(tmp_path, study)
+    monkeypatch.setattr(words, "STUDIES", (study,))
+    assert not words.changed_since(result)
+    assert "out of date" not in render_page(study_page(result))
+    assert words.figures(result) == "fig2, fig7"
+    other = a_study()
+    object.__setattr__(other, "claims", study.claims[:1])
+    monkeypatch.setattr(words, "STUDIES", (other,))
+    assert words.changed_since(result)
+    assert "has changed since this was measured" in render_page(study_page(result))
+
+
+def test_numbers_and_times_in_words() -> None:
+    claim = a_study().claims[1]
+    several = judge(claim, [FINDINGS.measured["against"]] * 2, "laptop")  # pyright: ignore
+    assert words.by_seed(several) == "by seed: 20, 20"
+    narrow = judge(claim, [Quantity(1.00004, 1.00003, 1.00005)], "laptop")
+    assert words.measured(narrow) == "1.00004 (1.00003 to 1.00005)"
+    told = [words.duration(seconds) for seconds in (0.2, 12, 600, 3.5 * 3600, 50 * 3600)]
+    assert told == ["less than 1 s", "12 s", "10 min", "3.5 h", "50 h"]
+    assert (words.count(1, "study"), words.count(3, "study")) == ("1 study", "3 studies")

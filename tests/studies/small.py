@@ -1,0 +1,61 @@
+"""Small studies of our own, to try the machinery with: they train in a second."""
+
+from collections.abc import Callable, Mapping
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.lab import Lab
+from innerloop.studies.quantity import Quantity
+from innerloop.studies.runs import trained
+from innerloop.studies.study import Findings, Study, Tables, declare
+from innerloop.training.config import RunConfig
+from innerloop.training.families import Scale
+
+SMALL = Claim(
+    name="small",
+    sentence="Errors are small.",
+    quantity="error after the last example",
+    criterion=Criterion(at_most=10.0, reason="ten times that of predicting zero"),
+    over="prompts",
+    ratio=True,
+)
+
+
+def draw(tables: Tables) -> Figure:
+    figure = Figure()
+    figure.add_subplot().plot(tables["errors"]["examples"], tables["errors"]["mean"])
+    return figure
+
+
+def measure(lab: Lab) -> Findings:
+    config = lab.run("model").config
+    rows: list[pd.DataFrame] = []
+    found: list[Quantity] = []
+    for seed in lab.seeds:
+        prompt = lab.draw(config.task, config.points, seed=seed)
+        errors = lab.errors(lab.model("model", seed), prompt, config.task)  # (P, n)
+        places = range(config.points)
+        rows.append(pd.DataFrame({"examples": places, "mean": errors.mean(dim=0)}))
+        found.append(lab.mean(errors[:, -1], seed=seed))
+    return Findings(
+        tables={"errors": pd.concat(rows)}, measured={"small": found}, notes=("A note.",)
+    )
+
+
+def small_study(
+    id: str = "small",
+    *changes: str,
+    measure: Callable[[Lab], Findings] = measure,
+    claims: tuple[Claim, ...] = (SMALL,),
+) -> Study:
+    """A study of one run: the smallest model on the smallest prompts, with some changes."""
+
+    def runs(scale: Scale) -> Mapping[str, RunConfig]:
+        return {"model": trained("looped-linear", "smoke", "steps=4", "save_every=1", *changes)}
+
+    return declare(
+        paper="test2024", id=id, title="A small study", claims=claims, draw=draw, runs=runs,
+        minutes={"smoke": 0.1, "laptop": 0.1, "paper": 0.1}, smaller={"smoke": "All of it."},
+    )(measure)  # fmt: skip

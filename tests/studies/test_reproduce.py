@@ -1,0 +1,217 @@
+"""Runs once, studies after; failures stay where they are, and an interruption loses nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from innerloop.core.errors import ConfigurationError, InnerloopError
+from innerloop.studies.board import Board, Progress
+from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.lab import Lab, StoppedError
+from innerloop.studies.quantity import Quantity, exact
+from innerloop.studies.reproduce import Outcome, known_result, reproduce
+from innerloop.studies.result import CLAIMS, FIGURE, read_result, read_results
+from innerloop.studies.study import Findings
+from innerloop.studies.table import find_studies
+from innerloop.studies.work import MissingRunError, measure, training_seconds
+from innerloop.training.families import Scale
+from innerloop.training.run import TIMINGS
+from innerloop.training.store import Store
+from tests.studies.small import SMALL, small_study
+from tests.studies.small import measure as measure_errors
+
+
+def outcomes(root: Path, *studies: object, **settings: object) -> list[Outcome]:
+    return list(
+        reproduce(
+            studies, scale="smoke", store=Store(root / "runs"), results=root / "results", **settings  # pyright: ignore
+        )
+    )  # fmt: skip
+
+
+def test_a_study_is_trained_measured_judged_and_written(tmp_path: Path) -> None:
+    (outcome,) = outcomes(tmp_path, small_study(), seeds=2)
+    result = outcome.result
+    assert result is not None
+    assert not outcome.known
+    assert result == read_result(tmp_path / "results" / "smoke" / "test2024" / "small")
+    (judged,) = result.claims
+    assert judged.claim == SMALL
+    assert (judged.verdict, len(judged.seeds)) == ("inconclusive", 2)
+    assert judged.low < judged.value < judged.high
+    assert len(result.runs) == 2
+    assert result.notes == ("A note.",)
+    assert result.smaller == "All of it."
+    assert result.command == "innerloop reproduce test2024/small --scale smoke --seeds 2"
+    assert result.training_seconds > 0
+    assert (result.folder / FIGURE).stat().st_size > 1000
+    assert list(result.table("errors").columns) == ["examples", "mean"]
+
+
+def test_results_of_the_same_code_runs_and_seeds_are_not_made_again(tmp_path: Path) -> None:
+    study = small_study()
+    outcomes(tmp_path, study)
+    path = tmp_path / "results" / "smoke" / "test2024" / "small" / CLAIMS
+    before = path.stat().st_mtime_ns
+    (second,) = outcomes(tmp_path, study)
+    assert second.known
+    assert path.stat().st_mtime_ns == before
+    (third,) = outcomes(tmp_path, study, again=True)
+    assert not third.known
+    assert path.stat().st_mtime_ns > before
+    (more,) = outcomes(tmp_path, study, seeds=2)
+    assert not more.known
+    (other,) = outcomes(tmp_path, small_study("small", "batch=8"), seeds=2)
+    assert not other.known, "other runs are other results"
+
+
+def test_studies_share_their_runs(tmp_path: Path) -> None:
+    several = [small_study(id) for id in ("one", "two", "three")]
+    board = Board.of(several, scale="smoke", seeds=1, store=Store(tmp_path / "runs"))
+    assert (len(board.runs), len(board.measures)) == (1, 3)
+    found = outcomes(tmp_path, *several)
+    assert [outcome.study.id for outcome in found] == ["one", "two", "three"]
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+    assert Board.of(several, scale="smoke", seeds=1, store=Store(tmp_path / "runs")).runs == {}
+
+
+def test_a_training_that_diverges_ends_its_studies_and_no_others(tmp_path: Path) -> None:
+    wild = ("optimizer=paper", "optimizer.learning_rate=1e20", "steps=60")
+    bad, fine = small_study("bad", *wild), small_study("fine")
+    found = {outcome.study.id: outcome for outcome in outcomes(tmp_path, bad, fine)}
+    assert found["fine"].result is not None
+    assert found["bad"].result is None
+    assert "'model' failed" in found["bad"].error
+    assert "diverged" in found["bad"].error
+    assert not (tmp_path / "results" / "smoke" / "test2024" / "bad").exists()
+
+
+def test_a_study_with_a_mistake_says_so_and_leaves_the_others_alone(tmp_path: Path) -> None:
+    def broken(lab: Lab) -> Findings:
+        return Findings(tables={}, measured={"small": [exact(1 / len(lab.seeds[1:]))]})
+
+    bad, fine = small_study("bad", measure=broken), small_study("fine")
+    found = {outcome.study.id: outcome for outcome in outcomes(tmp_path, bad, fine)}
+    assert found["fine"].result is not None
+    assert found["bad"].error.startswith("ZeroDivisionError: division by zero (see ")
+    note = tmp_path / "results" / "smoke" / "test2024" / "bad" / "error.txt"
+    assert "in broken" in note.read_text()
+
+
+def test_missing_data_is_one_sentence(tmp_path: Path) -> None:
+    def missing(lab: Lab) -> Findings:
+        raise InnerloopError("the data are not in data/: fetch them first.")
+
+    (outcome,) = outcomes(tmp_path, small_study(measure=missing))
+    assert outcome.error == "the data are not in data/: fetch them first."
+
+
+def test_an_interruption_saves_and_the_next_call_goes_on(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def stop() -> bool:
+        asked.append(1)
+        return len(asked) > 3
+
+    study = small_study()
+    assert outcomes(tmp_path, study, stop=stop) == []
+    (run,) = Store(tmp_path / "runs").runs()
+    begun = run.step
+    assert 0 < begun < 4
+    (outcome,) = outcomes(tmp_path, study)
+    assert outcome.result is not None
+    assert run.step == 4
+
+
+def test_a_study_stops_where_it_tells_what_it_measures() -> None:
+    lab = Lab(study="a/b", scale="smoke", stop=lambda: True)
+    with pytest.raises(StoppedError, match="goes on"):
+        lab.tell("anything")
+
+
+def test_progress_ends_at_one(tmp_path: Path) -> None:
+    heard: list[Progress] = []
+    board = Board.of([small_study()], scale="smoke", seeds=1, store=Store(tmp_path))
+    assert board.progress(1).done == 0
+    job = board.next()
+    assert job is not None
+    assert job.config is not None, "the run comes first"
+    assert board.finish(job, "") == []
+    job = board.next()
+    assert job is not None
+    assert job.study is not None
+    board.finish(job, "")
+    heard.append(board.progress(1))
+    assert heard[-1].done == 1
+    assert (heard[-1].jobs, heard[-1].jobs_done) == (2, 2)
+    assert board.next() is None
+
+
+def test_a_study_without_its_runs_says_which(tmp_path: Path) -> None:
+    with pytest.raises(MissingRunError, match="'model' with seed 0"):
+        measure(
+            small_study(), scale="smoke", seeds=1, store=Store(tmp_path), results=tmp_path / "r"
+        )
+
+
+def test_a_claim_that_was_not_measured_is_a_mistake(tmp_path: Path) -> None:
+    other = Claim(
+        name="other", sentence="", quantity="", over="exact",
+        criterion=Criterion(at_most=1.0, reason=""),
+    )  # fmt: skip
+    (outcome,) = outcomes(tmp_path, small_study(claims=(SMALL, other)))
+    assert "declares the claims ['other', 'small']" in outcome.error
+
+
+def test_a_damaged_result_is_made_again_and_hides_no_other(tmp_path: Path) -> None:
+    one, two = small_study("one"), small_study("two")
+    outcomes(tmp_path, one, two)
+    path = tmp_path / "results" / "smoke" / "test2024" / "one" / CLAIMS
+    path.write_text(path.read_text()[:100])
+    results = tmp_path / "results"
+    assert [result.id for result in read_results(results)] == ["two"]
+    assert known_result(one, scale="smoke", seeds=1, results=results) is None
+    assert known_result(two, scale="smoke", seeds=1, results=results) is not None
+
+
+def test_infinities_survive_the_file(tmp_path: Path) -> None:
+    def infinite(lab: Lab) -> Findings:
+        tables = measure_errors(lab).tables
+        return Findings(
+            tables=tables, measured={"small": [Quantity(float("inf"), 2.0, float("inf"))]}
+        )
+
+    (outcome,) = outcomes(tmp_path, small_study(measure=infinite))
+    assert outcome.result is not None
+    text = (outcome.result.folder / CLAIMS).read_text()
+    assert json.loads(text)["claims"][0]["value"] == "inf"
+    assert outcome.result.claims[0].value == float("inf")
+
+
+def test_the_time_of_a_run_is_that_of_all_its_stretches(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = store.train(small_study().runs("smoke")["model"])
+    rows = [{"step": 1, "seconds": 3.0}, {"step": 2, "seconds": 5.0}, {"step": 3, "seconds": 1.0}]
+    (run.path / TIMINGS).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert training_seconds(run) == 6.0
+
+
+@pytest.mark.parametrize(("name", "known"), [("yang2025", "yang2024"), ("yang2024/fgi2", "fig2")])
+def test_a_misspelt_study_is_answered_with_the_nearest(name: str, known: str) -> None:
+    with pytest.raises(ConfigurationError, match=known):
+        find_studies(name)
+
+
+def test_a_lab_knows_the_runs_that_were_declared() -> None:
+    with pytest.raises(ConfigurationError, match="unknown run of a/b 'model'"):
+        Lab(study="a/b", scale="smoke").run("model")
+    with pytest.raises(ConfigurationError, match="seeds is 0"):
+        Lab(study="a/b", scale="smoke", seeds=0)
+
+
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+def test_a_lab_chooses_by_its_scale(scale: Scale) -> None:
+    assert (
+        Lab(study="a/b", scale=scale).choose(smoke="smoke", laptop="laptop", paper="paper") == scale
+    )
