@@ -37,6 +37,9 @@ def test_help_shows_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
         "demo",
         "bench",
         "import",
+        "studies",
+        "reproduce",
+        "report",
     )
     for verb in verbs:
         assert verb in out

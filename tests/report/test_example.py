@@ -1,8 +1,8 @@
 """The study of docs/study.md does what the page says."""
 
 import re
+import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,9 +15,9 @@ def test_the_example_is_measured_and_judged(
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL)
     assert len(blocks) == 2
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, Any] = {"__name__": "example"}
-    for block in blocks:
-        exec(compile(block, PAGE.name, "exec"), namespace)
+    script = tmp_path / "example.py"
+    script.write_text("\n\n".join(blocks), "utf-8")
+    namespace = runpy.run_path(str(script))
     assert capsys.readouterr().out == "1 confirmed\n"
     text = (tmp_path / "results" / "laptop" / "mine" / "fig1" / "index.html").read_text("utf-8")
     assert "far ahead of gradient descent" in text

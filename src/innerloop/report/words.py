@@ -29,12 +29,13 @@ def measured(judged: Judged) -> str:
         return "no number"
     if judged.low == judged.high == judged.value:
         return number(judged.value)
-    # As many digits as it takes to tell the ends of a narrow interval apart.
+    # As many digits as it takes to tell the numbers of a narrow interval apart.
+    value = low = high = ""
     for digits in range(DIGITS, 3 * DIGITS):
         value, low, high = (number(one, digits) for one in three)
-        if low != high:
-            return f"{value} ({low} to {high})"
-    return number(judged.value)
+        if len({value, low, high}) == len(set(three)):
+            break
+    return f"{value} ({low} to {high})"
 
 
 def why(judged: Judged) -> str:

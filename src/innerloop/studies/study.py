@@ -103,6 +103,8 @@ class Study:
 def _code_of(measure: Callable[[Lab], Findings]) -> list[str]:
     """The text of the module that a study stands in, and of its neighbours in a package."""
     path = Path(inspect.getfile(measure))
+    if not path.is_file():  # written in a shell
+        return [measure.__code__.co_code.hex()]
     package = sorted(path.parent.glob("*.py")) if (path.parent / "__init__.py").is_file() else []
     return [file.read_text("utf-8") for file in package or [path]]
 

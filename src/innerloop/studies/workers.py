@@ -150,10 +150,15 @@ def side_by_side(
 
 
 def _submit(pool: ProcessPoolExecutor, job: Job) -> Future[str]:
-    if job.study is not None:
-        return pool.submit(_measure_there, job.study.name)
-    assert job.config is not None
-    return pool.submit(_train_there, job.config.model_dump(mode="json"), job.name)
+    # A process that is started now, and still imports when Ctrl-C comes, inherits the block.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        if job.study is not None:
+            return pool.submit(_measure_there, job.study.name)
+        assert job.config is not None
+        return pool.submit(_train_there, job.config.model_dump(mode="json"), job.name)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _error_of(future: Future[str], job: Job) -> str:

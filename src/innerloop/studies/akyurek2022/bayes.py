@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,8 @@ from innerloop.analysis.bayes_check import BayesCheck, bayes_check
 from innerloop.analysis.figure import COLOURS, MARKERS
 from innerloop.analysis.similarity import predict_in_parts, prediction_differences
 from innerloop.core.errors import ConfigurationError
+from innerloop.core.learner import Learner
+from innerloop.core.prompt import Prompt
 from innerloop.learners import Ridge
 from innerloop.studies.claim import Claim, Criterion
 from innerloop.studies.drawing import draw_curves, legend, mark, name, panels, plain
@@ -145,11 +148,11 @@ def fig2(lab: Lab) -> Findings:
     measured: dict[str, list[Quantity]] = {claim.name: [] for claim in fig2.claims}
     first: dict[str, Checked] = {}
     for seed in lab.seeds:
-        checked = {label: check(lab, label, seed) for label in _fig2_runs(lab.scale)}
+        checked = {label: _check_run(lab, label, seed) for label in _fig2_runs(lab.scale)}
         first = first or checked
         every = list(checked.values())
         measured["nearest-penalty"].append(_worst([one.factor for one in every]))
-        measured["grows-with-noise"].append(_growth(every))
+        measured["grows-with-noise"].append(growth(every))
         measured["equivalent"].append(_worst([one.agreement for one in every]))
     return Findings(
         tables={
@@ -161,17 +164,22 @@ def fig2(lab: Lab) -> Findings:
     )
 
 
-def check(lab: Lab, label: str, seed: int) -> Checked:
-    """Compare one model with ridge regression at every penalty, and at the expected one."""
+def _check_run(lab: Lab, label: str, seed: int) -> Checked:
     lab.tell(label)
-    config, model = lab.run(label, seed).config, lab.model(label, seed)
-    task = _task(config)
-    prompt = lab.draw(task, config.points, seed=seed)
+    config = lab.run(label, seed).config
+    prompt = lab.draw(config.task, config.points, seed=seed)
+    return check(lab, lab.model(label, seed), prompt, _task(config), seed=seed)
+
+
+def check(
+    lab: Lab, learner: Learner[Any], prompt: Prompt, task: LinearRegression, *, seed: int = 0
+) -> Checked:
+    """Compare a learner with ridge regression at every penalty, and at the expected one."""
     found = bayes_check(
-        model, prompt, noise=task.noise, prior_variance=task.prior_variance,
+        learner, prompt, noise=task.noise, prior_variance=task.prior_variance,
         penalties=PENALTIES, draws=lab.draws, seed=seed,
     )  # fmt: skip
-    answers = predict_in_parts(model, prompt)  # (P, n, k)
+    answers = predict_in_parts(learner, prompt)  # (P, n, k)
     ridge = predict_in_parts(Ridge(found.expected), prompt)  # (P, n, k)
     values: Tensor = prediction_differences(answers, ridge).mean(dim=1)  # (P,)
     return Checked(found, lab.mean(values / float(task.scale()), seed=seed))
@@ -192,7 +200,7 @@ def _worst(several: Sequence[Quantity]) -> Quantity:
     )
 
 
-def _growth(several: Sequence[Checked]) -> Quantity:
+def growth(several: Sequence[Checked]) -> Quantity:
     """The nearest penalty where most is expected over that where least is; ends to ends."""
     ordered = sorted((one.check for one in several), key=lambda check: check.expected)
     least, most = ordered[0], ordered[-1]

@@ -10,6 +10,7 @@ from typing import Literal
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from torch import Tensor
 
 from innerloop.circuits.circuit import Circuit
@@ -20,7 +21,7 @@ from innerloop.circuits.program_layers import program_blueprint
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import EXACT_CIRCUIT
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.drawing import draw_curves, legend, name, panels
+from innerloop.studies.drawing import draw_curves, legend, name, panels, plain
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import exact
 from innerloop.studies.study import Findings, Tables, declare
@@ -108,8 +109,8 @@ def _draw_lemma1(tables: Tables) -> Figure:
     axes[0].set_yscale("log")
     axes[0].set_ylim(1e-17, 1e-9)
     axes[0].set_xticks(range(len(kinds)), kinds)
+    plain(axes[0], whole=False)
     axes[0].margins(x=0.15)
-    axes[0].grid(alpha=0.3, linewidth=0.5)
     name(axes[0], title="worst error, best constants", y="error / max(1, |answer|)")
     for panel, parameter, title in (
         (axes[1], "N", "by N, which passes the norm"),
@@ -119,7 +120,8 @@ def _draw_lemma1(tables: Tables) -> Figure:
         swept = swept.loc[swept["constant"] == parameter, :].assign(low=0.0, high=0.0)
         order = [*kinds, "mul, printed", "mul, tight"]
         draw_curves(panel, swept, x="value", order=order, band=False)
-        panel.set_xscale("log")
+        panel.set_xscale("log", base=10 if parameter == "N" else 2)
+        panel.xaxis.set_minor_formatter(NullFormatter())
         name(panel, title=title, x=parameter, y="error / max(1, |answer|)")
     legend(figure, axes, columns=5)
     return figure

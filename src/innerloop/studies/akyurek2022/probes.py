@@ -112,7 +112,8 @@ def _draw_fig4(tables: Tables) -> Figure:
         tokens = [f"{'xy'[int(place) % 2]}{int(place) // 2 + 1}" for place in grid.index]
         heatmap(
             right, np.nan_to_num(grid.to_numpy(float)), rows=tokens, columns=list(grid.columns),
-            bar="weight",
+            best={column: 2 * int(seen_y) - 1 for column, seen_y in enumerate(grid.columns)},
+            bar="weight; framed: the last y",
         )  # fmt: skip
         layer = int(seen["layer"].to_numpy(int)[0])
         name(right, title=f"{target}, where the MLP probe looks, layer {layer}",

@@ -174,7 +174,7 @@ def fig3(lab: Lab) -> Findings:
             for label, values in distances.items():
                 own = values[:, 1:].mean(dim=1, keepdim=True)  # (P, 1)
                 spd.setdefault((kind, size, label), []).append(own)
-        for claim, quantity in _phases(lab, found, seed).items():
+        for claim, quantity in phases(lab, found, seed).items():
             measured[claim].append(quantity)
     curves = [
         curve(lab, values, "size", {"kind": kind, "label": label}, places=[size])
@@ -183,7 +183,7 @@ def fig3(lab: Lab) -> Findings:
     return Findings(tables={"by-size": stacked(curves)}, measured=measured)
 
 
-def _phases(
+def phases(
     lab: Lab, found: Mapping[tuple[str, int], Mapping[str, Tensor]], seed: int
 ) -> dict[str, Quantity]:
     """What each claim of figure 3 comes to."""

@@ -61,6 +61,8 @@ def _draw_fig7(tables: Tables) -> Figure:
     for panel, layer in zip(axes[3:], layers, strict=True):
         rows = rows_where(tables["by-examples"], {"layer": layer})
         draw_curves(panel, rows, x="examples", order=ALGORITHMS, log=False)
+        if rows["mean"].to_numpy(float).max() < 0.5:  # like none: not to be seen in close-up
+            panel.set_ylim(-0.1, 1.05)
         steps = rows.groupby("label", sort=False)["step"].first()
         told = f"k = {steps[NEWTON]} of Newton, {steps[DESCENT]} of descent"
         name(panel, title=f"layer {layer}: {told}", x="examples in the prompt", y="SimW")

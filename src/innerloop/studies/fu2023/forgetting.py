@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from innerloop.analysis.figure import COLOURS
 from innerloop.analysis.forgetting import example_errors
 from innerloop.analysis.similarity import predict_in_parts
 from innerloop.core.learner import Learner
@@ -60,7 +61,7 @@ def _draw_fig5(tables: Tables) -> Figure:
         own = [places[algorithm] + 0.2 * (2 * index - 1) for algorithm in each["algorithm"]]
         mean = each["mean"].to_numpy(float)
         spread = [mean - each["low"].to_numpy(float), each["high"].to_numpy(float) - mean]
-        axes[2].bar(own, mean, width=0.36, yerr=spread, color=("#0072B2", "#E69F00")[index])
+        axes[2].bar(own, mean, width=0.36, yerr=spread, color=COLOURS[index])
     plain(axes[2], whole=False)
     axes[2].set_xticks(
         list(places.values()),

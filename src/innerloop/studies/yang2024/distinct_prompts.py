@@ -116,7 +116,7 @@ def _name_prompts(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_xscale("log")
     pools = sorted(set(rows_where(rows, {"source": "pool"})["distinct prompts"]))
     places = [float(pool) for pool in pools]
-    words = [f"{pool / 1000:g}k" if pool >= 500 else f"{pool:g}" for pool in pools]
+    words = [f"{pool / 1000:g}k" if pool >= 1000 else f"{pool:g}" for pool in pools]
     fresh = rows_where(rows, {"source": "fresh"})["distinct prompts"].to_numpy(float)
     if len(fresh) > 0:
         places.append(float(fresh.prod() ** (1 / len(fresh))))
@@ -189,7 +189,6 @@ def fig5(lab: Lab) -> Findings:
             errors.append(_errors(lab, kind, dims, seed))  # (P, k), or (P, k + 1) with fresh
         latest = torch.stack([errors[-1][:, : len(pools)] for errors in found.values()], dim=1)
         values = latest.flatten(1)  # (P, 2 G k): dimensions, kinds, pools
-
         lower.append(bootstrapped(lab, average, values, seed=seed))
         fewer.append(bootstrapped(lab, needed, values, seed=seed))
     return Findings(

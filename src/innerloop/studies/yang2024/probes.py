@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
@@ -156,6 +157,21 @@ def fig8(lab: Lab) -> Findings:
             "sizes": record({"trained loops": [loops], "layers": [layers]}),
         },
         measured=measured,
+        notes=(_how_well_fitted(details),),
+    )
+
+
+def _how_well_fitted(details: Sequence[pd.DataFrame]) -> str:
+    """Whether the probes had prompts enough, in a sentence."""
+    table = stacked(details)
+    held_out, training, relative = (
+        table[key].to_numpy(float) for key in ("error", "training", "relative")
+    )
+    ratio, left = float(np.median(held_out / training)), float(relative.min())
+    return (
+        f"Held-out errors are {ratio:.2f} times the training errors (median over probes), and the "
+        f"best probe leaves {left:.2f} of its target's variance: probes with more prompts "
+        "may find more."
     )
 
 

@@ -45,7 +45,7 @@ def _fig11_runs(scale: Scale) -> Mapping[str, RunConfig]:
 def _draw_fig11(tables: Tables) -> Figure:
     """One panel as in the paper: a colour a sparsity, lines of their own for the two models."""
     table = tables["by-examples"]
-    figure, (axes,) = panels(1, size=(6.4, 4.0))
+    figure, (axes,) = panels(1, size=(7.6, 4.0))
     for index, sparsity in enumerate(dict.fromkeys(table["sparsity"])):
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
         for kind, style in zip(KINDS, ("-", (0, (4, 2))), strict=True):

@@ -1,0 +1,123 @@
+"""Chen et al. (2025): what its studies measure, on loops whose answers are known."""
+
+import math
+
+import pytest
+import torch
+
+from innerloop.learners import OLS, GradientDescent
+from innerloop.models.linear_looped import LinearLoopedConfig, LinearLoopedTransformer
+from innerloop.studies.chen2025 import fig1, thm45
+from innerloop.studies.chen2025.convergence import Descents, descend
+from innerloop.studies.chen2025.definition import (
+    draw_examples,
+    generated,
+    generated_by_whole_matrices,
+    spectra,
+)
+from innerloop.studies.chen2025.theorems import bound_ratios, start_differences
+from innerloop.studies.chen2025.training import (
+    matrix_cosines,
+    nearest_descent,
+    unexplained,
+    vector_errors,
+)
+from innerloop.studies.lab import Lab
+from innerloop.tasks import VectorGeneration
+
+
+@pytest.fixture
+def lab() -> Lab:
+    return Lab(study="chen2025/test", scale="smoke")
+
+
+def test_the_loop_is_what_gradient_descent_is_in_closed_form(lab: Lab) -> None:
+    xs, ys, theta = draw_examples(lab, "closed form", dims=3, examples=7, prompts=5)
+    alpha = torch.tensor([2.0, -1.0, 0.5, 3.0, 1.0]).double()
+    start = torch.randn(5, 3, generator=lab.generator("start")).double()
+    rates = 1 / spectra(xs)[0]
+    for run in (generated, generated_by_whole_matrices):
+        found = run(xs, ys, query=-alpha[:, None] * start, alpha=alpha, rates=rates, loops=6)
+        shrink = torch.eye(3).double() - rates[:, None, None] * (xs.mT @ xs)
+        left = torch.linalg.matrix_power(shrink, 6) @ (start - theta)[..., None]
+        torch.testing.assert_close(found[-1], alpha[:, None] * (theta + left[..., 0]))
+        assert found.shape == (7, 5, 3)
+
+
+def test_the_condition_number_is_that_of_the_squares() -> None:
+    xs = torch.diag(torch.tensor([3.0, 1.0]).double())[None]
+    largest, kappa = spectra(xs)
+    assert largest.tolist() == pytest.approx([9.0])
+    assert kappa.tolist() == pytest.approx([9.0])
+
+
+@pytest.mark.parametrize("alpha", [-2.0, 0.5])
+def test_the_model_starts_anywhere(lab: Lab, alpha: float) -> None:
+    from_descent, from_definition = start_differences(lab, dims=3, examples=6, alpha=alpha)
+    assert 0 < from_descent < 1e-12
+    assert from_definition < 1e-12
+
+
+def test_the_bound_holds_at_1_over_l_and_is_broken_by_steps_that_are_too_long(lab: Lab) -> None:
+    kept, bounds = bound_ratios(lab, dims=3, examples=6, prompts=50)
+    assert float(kept.amax()) <= 1
+    assert float(kept.amax()) > 0.1  # a bound, not a world apart
+    assert bounds.shape == kept.shape == (200, 50)
+    broken, _ = bound_ratios(lab, dims=3, examples=6, prompts=50, rate=2.5)
+    assert float(broken.amax()) > 1
+    slow, _ = bound_ratios(lab, dims=3, examples=6, prompts=50, rate=0.05)
+    assert float(slow.amax()) > 1
+
+
+def test_decay_is_measured_above_rounding() -> None:
+    loops = torch.arange(201).double()[:, None]
+    rates = torch.tensor([0.1, 0.5, 2.0]).double()
+    errors = (-loops * rates).exp().clamp(min=1e-30)
+    found = Descents(errors, torch.ones(3).double())
+    assert found.rates.tolist() == pytest.approx(rates.tolist())
+    assert float(found.bounds[3, 0]) == pytest.approx(math.exp(-3))
+
+
+def test_decay_in_the_long_run_is_that_of_the_slowest_direction(lab: Lab) -> None:
+    """-2 log(1 - 1/kappa) a loop, or more while faster directions are still there."""
+    found = descend(lab, 16, prompts=200)
+    slowest = -2 * (1 - 1 / found.kappa).log()
+    assert bool((found.rates >= slowest - 1e-9).all())
+    assert bool((found.rates <= 2 * slowest + 0.5).all())
+    assert float((found.errors / found.bounds.clamp(min=1e-24)).amax()) <= 1
+
+
+def test_derived_weights_are_recognised(lab: Lab) -> None:
+    model = LinearLoopedTransformer.gradient_descent(dims=4, loops=5, step_size=2.0**-5)
+    prompt = VectorGeneration(dims=4, dtype="float64").sample(
+        64, 17, generator=torch.Generator().manual_seed(0)
+    )
+    assert matrix_cosines(model) == pytest.approx({"Q": 1.0, "P": 1.0})
+    descent = nearest_descent(lab, model, prompt)
+    assert descent == GradientDescent(5, step_size=2.0**-5)
+    assert unexplained(lab, model, descent, prompt, seed=0).high < 1e-20
+    assert float(vector_errors(OLS(), prompt).amax()) < 1e-10
+    torch.testing.assert_close(vector_errors(model, prompt), vector_errors(descent, prompt))
+
+
+def test_other_weights_are_not() -> None:
+    model = LinearLoopedTransformer(LinearLoopedConfig(dims=4, loops=5))
+    cosines = matrix_cosines(model)
+    assert max(cosines.values()) < 0.6
+    with torch.no_grad():
+        model.query_key.copy_(-torch.eye(5))
+        model.value_output.copy_(-torch.eye(5))
+    assert matrix_cosines(model) == pytest.approx({"Q": 1.0, "P": 2 / math.sqrt(5)})
+
+
+def test_another_algorithm_is_not_explained(lab: Lab) -> None:
+    prompt = VectorGeneration(dims=4, dtype="float64").sample(
+        64, 17, generator=torch.Generator().manual_seed(0)
+    )
+    far = unexplained(lab, OLS(), GradientDescent(1, step_size=0.01), prompt, seed=0)
+    assert far.low > 0.05
+
+
+def test_exact_studies_conclude_at_every_scale() -> None:
+    assert {claim.over for claim in (*thm45.claims, *fig1.claims)} == {"exact"}
+    assert not thm45.runs("paper")
