@@ -22,10 +22,10 @@ from innerloop.studies.gao2025.samples import (
     by_sample,
     early,
     late,
-    noise_floor,
     noise_level,
     ridge_on_features,
     three_models,
+    with_and_without_noise,
 )
 from innerloop.studies.gao2025.sizes import (
     HEADS,
@@ -86,19 +86,19 @@ def test_first_and_last_quarter() -> None:
     ids=["regression", "series"],
 )
 def test_who_knows_phi_ends_just_above_the_noise(lab: Lab, task: Task) -> None:
-    points = 81
-    prompt = lab.draw(task, points, prompts=512)
-    errors = by_sample(task, lab.errors(ridge_on_features(task), prompt, task))  # (P, m)
-    above = late(errors - noise_floor(task, points)).mean()
-    first = early(errors - noise_floor(task, points)).mean()
+    prompt = lab.draw(task, 81, prompts=512)
+    errors, above = with_and_without_noise(ridge_on_features(task), prompt, task)  # (P, m) each
     # After i examples d / i of the noise is left, 0.04 here; a wrong Phi would leave more.
-    assert -0.01 < above < 0.05 < first
+    assert 0 < float(late(above).mean()) < 0.05 < float(early(above).mean())
+    (floor,) = noise_level(task, 81, {"label": "noise"})["mean"].tolist()
+    assert float(late(errors).mean()) == pytest.approx(floor + float(late(above).mean()), rel=0.03)
 
 
 def test_who_knows_phi_needs_d_examples_without_noise(lab: Lab) -> None:
     task = RepresentationRegression(dims=3, dtype="float64")
     prompt = lab.draw(task, 8)
-    errors = lab.errors(ridge_on_features(task), prompt, task)  # (P, 8)
+    errors, above = with_and_without_noise(ridge_on_features(task), prompt, task)  # (P, 8) each
+    assert torch.allclose(errors, above)
     assert float(errors[:, 6:].median()) < 1e-12
     assert float(errors[:, 1].mean()) > 0.1
     assert noise_level(task, 8, {"label": "noise"}).empty

@@ -1,9 +1,9 @@
 """Figure 4: what probes decode from the hidden states of a trained model, and where they look.
 
-Shapes: S layers, p prefixes, T tokens.
+Shapes: P prompts, S layers, p prefixes, T tokens.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +17,10 @@ from innerloop.analysis.probing import Probing, Target, least_squares, moment, p
 from innerloop.studies.claim import Claim, Criterion
 from innerloop.studies.drawing import draw_curves, heatmap, legend, level, name, panels
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity
+from innerloop.studies.quantity import Quantity, estimate
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Findings, Tables, declare
-from innerloop.studies.tables import record, rows_where, stacked
+from innerloop.studies.tables import curve, record, rows_where, stacked
 from innerloop.training.config import RunConfig
 from innerloop.training.families import Scale
 
@@ -37,61 +37,53 @@ BEATS = Criterion(at_least=1.0, reason="better, however little")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByLayer:
-    """Errors of probes over the target's variance, averaged over prefixes: (S,) each.
+    """Errors of probes over the target's variance, averaged over prefixes."""
 
-    The ends of the intervals are averaged too, as if all prefixes erred together: too wide, if
-    anything.
-    """
-
-    mean: Tensor
-    low: Tensor
-    high: Tensor
+    errors: Tensor
+    """(P, S); a mean of 1 is to know the target's mean and nothing else."""
     training: Tensor
+    """(S,): on the prompts that they were trained on."""
 
     @classmethod
     def of(cls, found: Probing) -> "ByLayer":
-        """1 is to know the target's mean and nothing else."""
+        """Prefixes count alike, whatever the size of their targets."""
         over = found.dims / found.variances  # (p,)
-        errors = found.errors
-        mean, low, high, training = (
-            (part * over).mean(dim=1)  # (S,)
-            for part in (errors.mean, errors.low, errors.high, errors.training)
-        )
-        return cls(mean, low, high, training)
+        errors = (found.errors.by_prompt * over[:, None]).mean(dim=1).T  # (P, S)
+        return cls(errors, (found.errors.training * over).mean(dim=1))
 
     @property
     def best(self) -> int:
         """The layer with the lowest error."""
-        return int(self.mean.argmin())
-
-    @property
-    def gain(self) -> Quantity:
-        """Error of the best layer over that of the input layer."""
-        return over(self.at(self.best), self.at(0))
-
-    @property
-    def reached(self) -> Quantity:
-        """The first layer with at most half of the way from the input layer to the best left."""
-        half = float(self.mean[0] + self.mean[self.best]) / 2
-        first, early, late = (
-            int((errors <= half).nonzero()[0]) if bool((errors <= half).any()) else len(errors) - 1
-            for errors in (self.mean, self.low, self.high)
-        )
-        return Quantity(first, early, late)
-
-    def at(self, layer: int) -> Quantity:
-        """The error of one layer."""
-        return Quantity(float(self.mean[layer]), float(self.low[layer]), float(self.high[layer]))
+        return int(self.errors.mean(dim=0).argmin())
 
 
-def over(above: Quantity, below: Quantity) -> Quantity:
-    """A ratio, from end to end: what it can be if both are anywhere in their intervals."""
-    return Quantity(above.value / below.value, above.low / below.high, above.high / below.low)
+def lowest_over_first(means: Tensor) -> Tensor:
+    """What is left at the best layer of what the input layer leaves: (..) of errors (.., S)."""
+    return means.amin(dim=-1) / means[..., 0]
 
 
-def later(second: Quantity, first: Quantity) -> Quantity:
-    """A difference, from end to end."""
-    return Quantity(second.value - first.value, second.low - first.high, second.high - first.low)
+def reached(means: Tensor) -> Tensor:
+    """The first layer with at most the mean of the first and the lowest error: (..) of (.., S)."""
+    half = (means[..., :1] + means.amin(dim=-1, keepdim=True)) / 2  # (.., 1)
+    # The first of the largest: argmax of what is true.
+    return (means <= half).double().argmax(dim=-1).double()
+
+
+def both(
+    lab: Lab,
+    statistic: Callable[[Tensor, Tensor], Tensor],
+    one: ByLayer,
+    other: ByLayer,
+    seed: int,
+) -> Quantity:
+    """A function of the mean errors (.., S) of two kinds of probes, on the same prompts."""
+    layers = one.errors.shape[1]
+    return estimate(
+        lambda means: statistic(means[..., :layers], means[..., layers:]),
+        torch.cat([one.errors, other.errors], dim=1),  # (P, 2 S)
+        draws=lab.draws,
+        generator=lab.generator("bootstrap", seed),
+    )
 
 
 def _fig4_runs(scale: Scale) -> Mapping[str, RunConfig]:
@@ -184,7 +176,7 @@ def _draw_fig4(tables: Tables) -> Figure:
         "smoke": "3 dimensions, 6 examples, 2 layers of width 16, 20 steps; 20 steps of Adam for "
         "probes on 64 prompts.",
         "laptop": "5 dimensions instead of 8, 10 examples instead of 40, 8 layers of width 64 "
-        "instead of 16 of 512; MLPs of 64 units instead of 512, at 2, 3, 4, 5, 7 and 10 examples.",
+        "instead of 16 of 512; MLPs of 64 units instead of 512, at 3, 5 and 10 examples.",
     },
 )
 def fig4(lab: Lab) -> Findings:
@@ -201,14 +193,26 @@ def fig4(lab: Lab) -> Findings:
         curves = {key: ByLayer.of(one) for key, one in found.items()}
         for word, target in (("moment", "X'y"), ("weights", "w")):
             mlp, linear = curves[target, MLP], curves[target, LINEAR]
-            measured[f"{word}-decoded"].append(mlp.gain)
-            measured[f"{word}-nonlinear"].append(over(linear.at(linear.best), mlp.at(mlp.best)))
-        measured["moment-first"].append(later(curves["w", MLP].reached, curves["X'y", MLP].reached))
+            gain = both(lab, lambda own, _: lowest_over_first(own), mlp, linear, seed)
+            times = both(
+                lab, lambda own, plain: plain.amin(dim=-1) / own.amin(dim=-1), mlp, linear, seed
+            )
+            measured[f"{word}-decoded"].append(gain)
+            measured[f"{word}-nonlinear"].append(times)
+        measured["moment-first"].append(
+            both(
+                lab,
+                lambda weights, moments: reached(weights) - reached(moments),
+                curves["w", MLP],
+                curves["X'y", MLP],
+                seed,
+            )
+        )
         looks = attention_to_last(found["w", MLP], curves["w", MLP].best)
         measured["attention"].append(Quantity(looks, looks, looks))
     return Findings(
         tables={
-            "by-layer": stacked([_layers(*key, one) for key, one in first.items()]),
+            "by-layer": stacked([_layers(lab, *key, one) for key, one in first.items()]),
             "attention": stacked([_attention(key, first[key, MLP]) for key in TARGETS]),
         },
         measured=measured,
@@ -226,10 +230,10 @@ def _probe(lab: Lab, target: str, reader: str, seed: int) -> Probing:
     settings = ProbeSettings(
         reader="mlp" if reader == MLP else "linear",
         hidden=lab.choose(smoke=16, laptop=64, paper=512),
-        iterations=lab.choose(smoke=20, laptop=600, paper=5000),
+        iterations=lab.choose(smoke=20, laptop=500, paper=5000),
         rate=lab.choose(smoke=1e-2, laptop=2e-3, paper=1e-4),
     )
-    number = lab.choose(smoke=64, laptop=6000, paper=50_000)
+    number = lab.choose(smoke=64, laptop=5000, paper=50_000)
     points = config.points
     return probe(
         model,
@@ -237,7 +241,7 @@ def _probe(lab: Lab, target: str, reader: str, seed: int) -> Probing:
         TARGETS[target],
         held_out=lab.draw(config.task, points, seed=seed),
         at_prefixes=lab.choose(
-            smoke=(2, points - 1), laptop=(2, 3, 4, 5, 7, 10), paper=(2, 4, 6, 8, 12, 16, 24, 40)
+            smoke=(2, points - 1), laptop=(3, 5, 10), paper=(2, 4, 6, 8, 12, 16, 24, 40)
         ),
         settings=settings,
         draws=lab.draws,
@@ -252,19 +256,11 @@ def attention_to_last(found: Probing, layer: int) -> float:
     return float(weights.mean())
 
 
-def _layers(target: str, reader: str, found: Probing) -> pd.DataFrame:
-    curve = ByLayer.of(found)
-    return record(
-        {
-            "target": [target] * len(found.steps),
-            "label": [reader] * len(found.steps),
-            "layer": found.steps.tolist(),
-            "mean": curve.mean.tolist(),
-            "low": curve.low.tolist(),
-            "high": curve.high.tolist(),
-            "training": curve.training.tolist(),
-        }
-    )
+def _layers(lab: Lab, target: str, reader: str, found: Probing) -> pd.DataFrame:
+    own = ByLayer.of(found)
+    keys = {"target": target, "label": reader}
+    table = curve(lab, own.errors, "layer", keys, places=found.steps.tolist())
+    return table.assign(training=own.training.numpy())
 
 
 def _attention(target: str, found: Probing) -> pd.DataFrame:

@@ -19,14 +19,13 @@ from innerloop.studies.gao2025.samples import (
     QUARTER,
     RECIPES,
     STANDARD,
+    Samples,
     better,
     early,
     late,
-    noise_floor,
     noise_level,
     sample_errors,
     three_models,
-    together,
 )
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import Quantity, estimate
@@ -41,6 +40,8 @@ NOISES: dict[Scale, tuple[float, ...]] = {
     "paper": (0.0, 0.1, 1.0),
 }
 ABOVE = " above the noise"
+WHOLE, EXCESS = "error", "error above the noise"
+"""Of a series' next token, and of what can be known of it, A Phi."""
 STEPS = (
     "1200 steps of a faster optimiser for each model, width 64, 12 loops of which 6 count, against "
     "8 layers."
@@ -81,6 +82,16 @@ def _draw_one(tables: Tables) -> Figure:
     draw_curves(axes, tables["by-examples"], x="examples", order=LABELS)
     name(axes, x="in-context samples", y="squared error / E[y²]")
     legend(figure, (axes,), columns=3)
+    return figure
+
+
+def _draw_parts(tables: Tables) -> Figure:
+    figure, axes = panels(2, columns=2, size=(4.2, 3.2))
+    for panel, part in zip(axes, (WHOLE, EXCESS), strict=True):
+        rows = rows_where(tables["by-examples"], {"part": part})
+        draw_curves(panel, rows, x="examples", order=LABELS)
+        name(panel, title=part, x="in-context samples", y="squared error / E[y²]")
+    legend(figure, axes, columns=5)
     return figure
 
 
@@ -126,15 +137,12 @@ def fig2a(lab: Lab) -> Findings:
         for noise in noises:
             runs = {label: _run(label, noise) for label in RECIPES}
             found = sample_errors(lab, runs, seed, reference=True)  # (P, m) each
-            for label, errors in found.items():
+            for label, errors in found.errors.items():
                 curves.setdefault((noise, label), []).append(errors)
-            config = lab.run(_run(ALGOFORMER, noise)).config
-            floor = noise_floor(config.task, config.points)  # (m,)
             if noise > 0:
-                above = {label: late(found[label] - floor) for label in RECIPES}  # (P,) each
-                noisy.append(together(above))
+                noisy.append(torch.stack([late(found.above[label]) for label in RECIPES], dim=1))
             else:
-                _add_comparisons(lab, measured, found, floor, seed)
+                _add_comparisons(lab, measured, found, seed)
         measured["beats-both-with-noise"].append(worst_with_noise(lab, noisy, seed))
     tables: list[pd.DataFrame] = []
     for noise in noises:
@@ -173,17 +181,13 @@ def worst_with_noise(lab: Lab, noisy: list[Tensor], seed: int) -> Quantity:
 
 
 def _add_comparisons(
-    lab: Lab,
-    measured: dict[str, list[Quantity]],
-    found: Mapping[str, Tensor],
-    floor: Tensor,
-    seed: int,
+    lab: Lab, measured: dict[str, list[Quantity]], found: Samples, seed: int
 ) -> None:
-    """The AlgoFormer against each other model above the floor (m,), late against early samples."""
-    own = found[ALGOFORMER]  # (P, m)
+    """The AlgoFormer against each other model above the noise, and late against early samples."""
     for other in (STANDARD, LOOPED):
-        pair = (late(own - floor), late(found[other] - floor))  # (P,) each
+        pair = (late(found.above[ALGOFORMER]), late(found.above[other]))  # (P,) each
         measured[f"beats-{other}"].append(lab.ratio(*pair, seed=seed))
+    own = found.errors[ALGOFORMER]  # (P, m)
     measured["falls-with-samples"].append(lab.ratio(late(own), early(own), seed=seed))
 
 
@@ -192,7 +196,7 @@ def _add_comparisons(
     id="fig2b",
     title="AR(q) with representation: AlgoFormer, standard and looped transformer",
     claims=(better(STANDARD, above=ABOVE), better(LOOPED, above=ABOVE), FALLS),
-    draw=_draw_one,
+    draw=_draw_parts,
     runs=partial(_family_runs, "autoregression"),
     minutes={"smoke": 0.3, "laptop": 25, "paper": 7000},
     smaller={
@@ -203,18 +207,21 @@ def _add_comparisons(
 def fig2b(lab: Lab) -> Findings:
     """Error by sample of the three models on series, above their noise."""
     config = lab.run(ALGOFORMER).config
-    floor = noise_floor(config.task, config.points)  # (m,)
-    curves: dict[str, list[Tensor]] = {}
+    curves: dict[tuple[str, str], list[Tensor]] = {}
     measured: dict[str, list[Quantity]] = {
         "beats-standard": [], "beats-looped": [], "falls-with-samples": []
     }  # fmt: skip
     for seed in lab.seeds:
         found = sample_errors(lab, {label: label for label in RECIPES}, seed, reference=True)
-        for label, errors in found.items():
-            curves.setdefault(label, []).append(errors)
-        _add_comparisons(lab, measured, found, floor, seed)
-    tables = [curve(lab, errors, "examples", {"label": key}) for key, errors in curves.items()]
-    tables.append(noise_level(config.task, config.points, {"label": "noise"}))
+        for part, own in ((WHOLE, found.errors), (EXCESS, found.above)):
+            for label, errors in own.items():
+                curves.setdefault((part, label), []).append(errors)
+        _add_comparisons(lab, measured, found, seed)
+    tables = [
+        curve(lab, errors, "examples", {"part": part, "label": label})
+        for (part, label), errors in curves.items()
+    ]
+    tables.append(noise_level(config.task, config.points, {"part": WHOLE, "label": "noise"}))
     return Findings(
         tables={"by-examples": stacked(tables)},
         measured=measured,
@@ -223,8 +230,9 @@ def fig2b(lab: Lab) -> Findings:
             "explode or die out. Here Phi keeps a quarter of the variance, and matrices A under "
             "which a series would grow are drawn again.",
             "The noise, about three quarters of the variance, is what no model can predict: models "
-            "are compared by what they have above it. The paper's figure goes down to 0.01, which "
-            "noise of variance 1 allows only where the series is ten times larger than ours.",
+            "are compared by their distance from A Phi, which is what they have above it. The "
+            "paper's figure goes down to 0.01, which noise of variance 1 allows only where the "
+            "series is ten times larger than ours.",
         ),
     )
 
@@ -256,8 +264,6 @@ def fig2b(lab: Lab) -> Findings:
 )
 def fig2c(lab: Lab) -> Findings:
     """Error by chain of the three models, the mean over its thoughts."""
-    config = lab.run(ALGOFORMER).config
-    floor = noise_floor(config.task, config.points)  # (m,), zeros
     curves: dict[str, list[Tensor]] = {}
     measured: dict[str, list[Quantity]] = {
         "beats-standard": [], "beats-looped": [], "standard-beats-looped": [],
@@ -265,10 +271,10 @@ def fig2c(lab: Lab) -> Findings:
     }  # fmt: skip
     for seed in lab.seeds:
         found = sample_errors(lab, {label: label for label in RECIPES}, seed)
-        for label, errors in found.items():
+        for label, errors in found.errors.items():
             curves.setdefault(label, []).append(errors)
-        _add_comparisons(lab, measured, found, floor, seed)
-        pair = (late(found[STANDARD]), late(found[LOOPED]))  # (P,) each
+        _add_comparisons(lab, measured, found, seed)
+        pair = (late(found.errors[STANDARD]), late(found.errors[LOOPED]))  # (P,) each
         measured["standard-beats-looped"].append(lab.ratio(*pair, seed=seed))
     tables = [curve(lab, errors, "examples", {"label": key}) for key, errors in curves.items()]
     return Findings(

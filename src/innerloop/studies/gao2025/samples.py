@@ -2,12 +2,17 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from innerloop.core.learner import Traits
+from innerloop.analysis.error import SLICE, squared_errors
+from innerloop.core.iterate import predict
+from innerloop.core.learner import Learner, Traits
+from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
 from innerloop.learners import Ridge
 from innerloop.learners.through import Through
@@ -84,12 +89,6 @@ def by_sample(task: Task, values: Tensor) -> Tensor:
     return values
 
 
-def noise_floor(task: Task, points: int) -> Tensor:
-    """The part of the error that no model can be without, by sample: (m,)."""
-    noise = getattr(task, "noise", 0.0)
-    return by_sample(task, noise**2 / task.scale_at(points))  # (m,)
-
-
 def early(errors: Tensor) -> Tensor:
     """The mean over the first quarter of the samples: (P, m) to (P,)."""
     return errors[:, : _quarter(errors)].mean(dim=1)
@@ -114,28 +113,65 @@ def ridge_on_features(task: Task) -> Through:
     return Through(transform, Ridge(noise**2), traits=Traits(), label="Phi")
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Samples:
+    """Errors by sample, (P, m) each, of several learners on the same prompts, by label."""
+
+    errors: dict[str, Tensor]
+    above: dict[str, Tensor]
+    """The same from the answers without their noise: what a model has above it, on average."""
+
+
 def sample_errors(
     lab: Lab, runs: Mapping[str, str], seed: int, *, reference: bool = False
-) -> dict[str, Tensor]:
-    """Errors by sample (P, m) of several models on the same prompts, by label.
-
-    `runs` says which run each label has; with `reference` also those of ridge on Phi.
-    """
+) -> Samples:
+    """The errors of the models of some runs, by label; with `reference` those of ridge on Phi."""
     config = lab.run(next(iter(runs.values()))).config
     task, points = config.task, config.points
     prompt = lab.draw(task, points, seed=seed)
-    found = {
-        label: by_sample(task, lab.errors(lab.model(run, seed), prompt, task))
-        for label, run in runs.items()
-    }
+    learners: dict[str, Learner[Any]] = {label: lab.model(run, seed) for label, run in runs.items()}
     if reference:
-        found[REFERENCE] = by_sample(task, lab.errors(ridge_on_features(task), prompt, task))
-    return found
+        learners[REFERENCE] = ridge_on_features(task)
+    errors: dict[str, Tensor] = {}
+    above: dict[str, Tensor] = {}
+    for label, learner in learners.items():
+        lab.tell(label)
+        errors[label], above[label] = with_and_without_noise(learner, prompt, task)  # (P, m) each
+    return Samples(errors=errors, above=above)
+
+
+def with_and_without_noise(
+    learner: Learner[Any], prompt: Prompt, task: Task
+) -> tuple[Tensor, Tensor]:
+    """Squared errors over the task's scale by sample, from y and from y without noise: (P, m)."""
+    answers = _answers(learner, prompt)  # (P, n, k)
+    scale = task.scale_at(prompt.points)  # (n,)
+    squares = [squared_errors(answers, right) / scale for right in (prompt, _noiseless(prompt))]
+    whole, above = (by_sample(task, found) for found in squares)  # (P, m) each
+    return whole, above
+
+
+def _answers(learner: Learner[Any], prompt: Prompt) -> Tensor:
+    """Predictions (P, n, k), some prompts at a time."""
+    with torch.no_grad():
+        parts = [
+            predict(learner, prompt.select(slice(start, start + SLICE)))
+            for start in range(0, prompt.batch, SLICE)
+        ]
+    return torch.cat(parts)
+
+
+def _noiseless(prompt: Prompt) -> Prompt:
+    """The prompt with A Phi for outputs, to score answers by; as it is where there is no Phi."""
+    if "features" not in prompt.truth:
+        return prompt
+    return replace(prompt, ys=prompt.truth["features"] @ prompt.truth["A"])  # (P, n, k)
 
 
 def noise_level(task: Task, points: int, keys: Mapping[str, object]) -> pd.DataFrame:
     """The noise as a curve of one place, which is drawn as a level; no row without noise."""
-    value = float(noise_floor(task, points)[-1])
+    noise = getattr(task, "noise", 0.0)
+    value = float(noise**2 / task.scale_at(points)[-1])
     count = 1 if value > 0 else 0
     return record(
         {
@@ -147,8 +183,3 @@ def noise_level(task: Task, points: int, keys: Mapping[str, object]) -> pd.DataF
             },
         }
     )
-
-
-def together(parts: Mapping[str, Tensor]) -> Tensor:
-    """The three models' numbers (P,) side by side: (P, 3), in the order of RECIPES."""
-    return torch.stack([parts[label] for label in RECIPES], dim=1)

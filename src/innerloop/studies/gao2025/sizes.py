@@ -144,7 +144,7 @@ def fig4(lab: Lab) -> Findings:
     }
     for seed in lab.seeds:
         runs = {label: label for kind in labels.values() for label in kind}
-        found = sample_errors(lab, runs, seed)  # (P, m) each
+        found = sample_errors(lab, runs, seed).errors  # (P, m) each
         for label, errors in found.items():
             curves.setdefault(label, []).append(errors)
         for claim, (first, second) in pairs.items():
