@@ -8,7 +8,6 @@ from torch import Tensor
 
 from innerloop.core.task import Task
 from innerloop.learners import OLS, GradientDescent
-from innerloop.studies.gao2025 import STUDIES
 from innerloop.studies.gao2025.loops import GRID, algoformer_of_loops, fig3_quantities, growth_ratio
 from innerloop.studies.gao2025.models import fig2a, worst_with_noise
 from innerloop.studies.gao2025.newton import (
@@ -34,6 +33,7 @@ from innerloop.studies.gao2025.sizes import (
     algoformer_of_layers,
 )
 from innerloop.studies.lab import Lab
+from innerloop.studies.table import find_studies
 from innerloop.tasks import (
     ChainOfThought,
     LinearRegression,
@@ -205,6 +205,7 @@ def test_studies_share_the_recipes_runs() -> None:
 def test_every_figure_and_theorem_of_the_paper_is_there() -> None:
     figures = ["fig2a", "fig2b", "fig2c", "fig3", "fig4", "fig5"]
     theorems = ["thm3.1", "thm3.2", "thm3.3", "thm4.1", "thm4.2"]
-    assert [study.id for study in STUDIES] == [*figures, *theorems]
-    for study in STUDIES:
+    studies = find_studies("gao2025")
+    assert [study.id for study in studies] == [*figures, *theorems]
+    for study in studies:
         assert set(study.minutes) == set(SCALES)

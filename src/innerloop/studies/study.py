@@ -105,7 +105,9 @@ def _code_of(measure: Callable[[Lab], Findings]) -> list[str]:
     path = Path(inspect.getfile(measure))
     if not path.is_file():  # written in a shell
         return [measure.__code__.co_code.hex()]
-    package = sorted(path.parent.glob("*.py")) if (path.parent / "__init__.py").is_file() else []
+    package = (
+        sorted(path.parent.glob("[!_]*.py")) if (path.parent / "__init__.py").is_file() else []
+    )
     return [file.read_text("utf-8") for file in package or [path]]
 
 

@@ -7,5 +7,4 @@ from innerloop.studies.akyurek2022.probes import fig4
 from innerloop.studies.akyurek2022.sizes import fig3
 from innerloop.studies.akyurek2022.theorems import thm1, thm2
 
-STUDIES = (lemma1, thm1, thm2, fig1, fig2, fig3, fig4)
-"""In the order of the paper."""
+__all__ = ["fig1", "fig2", "fig3", "fig4", "lemma1", "thm1", "thm2"]

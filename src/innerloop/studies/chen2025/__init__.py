@@ -4,5 +4,4 @@ from innerloop.studies.chen2025.convergence import fig1
 from innerloop.studies.chen2025.theorems import thm42, thm45
 from innerloop.studies.chen2025.training import train
 
-STUDIES = (thm42, thm45, fig1, train)
-"""In the order of the paper; the last one goes beyond it."""
+__all__ = ["fig1", "thm42", "thm45", "train"]

@@ -8,5 +8,4 @@ from innerloop.studies.fu2023.progression import fig1
 from innerloop.studies.fu2023.span import fig16
 from innerloop.studies.fu2023.theorems import b3, thm1
 
-STUDIES = (fig1, fig3, fig4, fig5, fig7, fig9, fig14, fig16, thm1, b3)
-"""In the order of the figures."""
+__all__ = ["b3", "fig1", "fig3", "fig4", "fig5", "fig7", "fig9", "fig14", "fig16", "thm1"]

@@ -51,7 +51,8 @@ def draw_matches(axes: Axes, tables: Tables, measure: Measure) -> None:
         colour = COLOURS[index]
         axes.plot(
             rows["layer"], rows["step"], color=colour, marker=MARKERS[index],
-            linestyle="none", markersize=5, label=f"best match: {algorithm}",
+            linestyle="none", markersize=6, label=f"best match: {algorithm}",
+            markerfacecolor="none" if logarithmic else colour,  # both show where they agree
         )  # fmt: skip
         fitted = rows_where(rows, {"fitted": True})
         if len(fitted) > 1:

@@ -6,5 +6,16 @@ from innerloop.studies.gao2025.newton import fig5
 from innerloop.studies.gao2025.sizes import fig4
 from innerloop.studies.gao2025.theorems import thm31, thm32, thm33, thm41, thm42
 
-STUDIES = (fig2a, fig2b, fig2c, fig3, fig4, fig5, thm31, thm32, thm33, thm41, thm42)
-"""In the order of the paper's figures, then of its theorems."""
+__all__ = [
+    "fig2a",
+    "fig2b",
+    "fig2c",
+    "fig3",
+    "fig4",
+    "fig5",
+    "thm31",
+    "thm32",
+    "thm33",
+    "thm41",
+    "thm42",
+]

@@ -11,5 +11,17 @@ from innerloop.studies.yang2024.shape import fig7
 from innerloop.studies.yang2024.shifts import fig6, fig16
 from innerloop.studies.yang2024.sparsity import fig11
 
-STUDIES = (fig2, fig3, fig4, fig5, fig6, fig7, fig8, fig9, fig10, fig11, fig16, fig17)
-"""In the order of the figures."""
+__all__ = [
+    "fig2",
+    "fig3",
+    "fig4",
+    "fig5",
+    "fig6",
+    "fig7",
+    "fig8",
+    "fig9",
+    "fig10",
+    "fig11",
+    "fig16",
+    "fig17",
+]
