@@ -14,6 +14,7 @@ import pandas as pd
 from innerloop.core.errors import InnerloopError
 from innerloop.core.files import write_atomically
 from innerloop.studies.claim import Claim, Criterion, Judged, Verdict
+from innerloop.studies.drawing import save_small
 from innerloop.studies.study import Findings, Study, Tables
 from innerloop.training.families import Scale
 
@@ -110,7 +111,7 @@ def write_result(
         _write_table(table, folder / f"{name}.csv")
     # From what was written: a figure that needs more than its CSV holds fails here.
     drawn = study.draw(read_tables(result))
-    write_atomically(folder / FIGURE, lambda file: drawn.savefig(file))
+    write_atomically(folder / FIGURE, lambda file: save_small(drawn, file))
     text = json.dumps({"format": FORMAT, **_plain(result)}, indent=1, allow_nan=False) + "\n"
     write_atomically(folder / CLAIMS, lambda file: file.write_text(text))
     return result

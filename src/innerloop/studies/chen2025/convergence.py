@@ -74,8 +74,8 @@ def _draw_fig1(tables: Tables) -> Figure:
     for index, (examples, rows) in enumerate(table.groupby("examples", sort=False)):
         kappa = float(rows["mean kappa"].iloc[0])
         _draw_curve(axes, rows, index, f"n = {examples}, kappa {kappa:.2f}")
-    axes.plot([], [], color="0.3", label="measured: median, and band from lowest to highest")
-    axes.plot([], [], color="0.3", linestyle="--", label="theory: exp(-t / mean kappa)")
+    axes.plot([], [], color="0.3", label="median, lowest to highest")
+    axes.plot([], [], color="0.3", linestyle="--", label="theory, exp(-t / kappa)")
     axes.set_ylim(np.log(FLOOR) - 4, 2)
     plain(axes)
     name(

@@ -47,14 +47,12 @@ def _draw_fig5(tables: Tables) -> Figure:
     draw_curves(axes[0], tables["by-examples"], x="examples", order=ORDER, log=False)
     name(axes[0], title="error by examples", x="examples in the prompt", y="squared error / E[y²]")
     draw_curves(axes[1], tables["forgetting"], x="gap", order=ORDER, log=False)
-    steps = int(tables["similarities"].set_index(["model", "measure", "algorithm"]).loc[
-        (LSTM, "SimE", NEWTON), "step"
-    ])  # fmt: skip
+    rows = rows_where(tables["similarities"], {"seed": 0, "measure": "SimE"})
+    steps = rows_where(rows, {"model": LSTM, "algorithm": NEWTON})["step"].iloc[0]
     name(
         axes[1], title=f"examples asked again (Newton: k = {steps})",
         x="examples that came later", y="squared error / E[y²]",
     )  # fmt: skip
-    rows = rows_where(tables["similarities"], {"measure": "SimE"})
     places = {algorithm: place for place, algorithm in enumerate(dict.fromkeys(rows["algorithm"]))}
     for index, model in enumerate((MODEL, LSTM)):
         each = rows_where(rows, {"model": model})
