@@ -176,7 +176,8 @@ def _draw_fig4(tables: Tables) -> Figure:
         "smoke": "3 dimensions, 6 examples, 2 layers of width 16, 20 steps; 20 steps of Adam for "
         "probes on 64 prompts.",
         "laptop": "5 dimensions instead of 8, 10 examples instead of 40, 8 layers of width 64 "
-        "instead of 16 of 512; MLPs of 64 units instead of 512, at 3, 5 and 10 examples.",
+        "instead of 16 of 512; MLPs of 64 units instead of 512, at 3, 5 and 10 "
+        "examples, trained for 500 steps on 8000 prompts.",
     },
 )
 def fig4(lab: Lab) -> Findings:
