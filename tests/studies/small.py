@@ -53,7 +53,11 @@ def small_study(
     """A study of one run: the smallest model on the smallest prompts, with some changes."""
 
     def runs(scale: Scale) -> Mapping[str, RunConfig]:
-        return {"model": trained("looped-linear", "smoke", "steps=4", "save_every=1", *changes)}
+        given = {word.partition("=")[0] for word in changes}
+        usual = [
+            word for word in ("steps=4", "save_every=1") if word.partition("=")[0] not in given
+        ]
+        return {"model": trained("looped-linear", "smoke", *usual, *changes)}
 
     return declare(
         paper="test2024", id=id, title="A small study", claims=claims, draw=draw, runs=runs,

@@ -67,11 +67,29 @@ def test_a_study_declares_what_it_needs(study: Study) -> None:
 def test_runs_can_be_configured_at_every_scale(study: Study) -> None:
     sizes = {scale: study.runs(scale) for scale in SCALES}
     assert all(bool(runs) == bool(sizes["paper"]) for runs in sizes.values())
-    for runs in sizes.values():
-        assert len({config.key() for config in runs.values()}) == len(runs), "a run declared twice"
     assert all(config.steps <= 50 for config in sizes["smoke"].values())
     if study.paper != "chen2025":  # which trains nothing in print
         assert all(config.steps >= 100_000 for config in sizes["paper"].values())
+
+
+QUICK = (
+    "yang2024/fig3",
+    "gao2025/fig5",
+    "fu2023/fig3",
+    "fu2023/b3",
+    "akyurek2022/fig1",
+    "chen2025/fig1",
+)
+"""One of each paper at least, and of each kind; all of them are run by the slow test below."""
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_study_of_each_paper_runs_at_smoke_scale(name: str, tmp_path: Path) -> None:
+    (outcome,) = reproduce(
+        find_studies(name), scale="smoke", store=Store(tmp_path / "runs"), results=tmp_path / "made"
+    )
+    assert outcome.result is not None, outcome.error
+    assert outcome.result.figure.stat().st_size > 5000
 
 
 def test_other_seeds_are_other_runs() -> None:
