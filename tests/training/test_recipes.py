@@ -74,7 +74,8 @@ WHOLE = {"looped-linear", "standard-linear"}
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_papers_size_takes_three_steps_and_stops(name: str, tmp_path: Path) -> None:
-    changes = [] if name in WHOLE else ["batch=4", "accumulate=1"]
+    fewer = 1 if name.endswith("-chain") else 4  # 287 tokens from the first step on
+    changes = [] if name in WHOLE else [f"batch={fewer}", "accumulate=1"]
     config = with_overrides(find_recipe(name, "paper"), changes)
     run = Store(tmp_path).train(config, name=name, stop=stop_after(3))
     assert not run.finished
