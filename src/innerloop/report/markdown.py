@@ -116,6 +116,9 @@ def _overview(results: Sequence[Result], training_seconds: float | None) -> str:
     time = f"Measuring took {duration(sum(result.seconds for result in results))}"
     if training_seconds is not None:
         time += f", training {duration(training_seconds)}, each run counted once"
+    time += ", by the clock, whatever else the machine was doing"
+    told = {result.name for result in results}
+    missing = ", ".join(study.name for study in STUDIES if study.name not in told)
     # Where studies were run in several ways, each page has the commands of its own.
     commands = {result.command.replace(result.name, "--all", 1) for result in results}
     command = commands.pop() if len(commands) == 1 else "innerloop reproduce PAPER/ID .."
@@ -128,6 +131,7 @@ def _overview(results: Sequence[Result], training_seconds: float | None) -> str:
             f"```sh\n{command}\n```\n",
             f"Scale: {scales(results)}. {time}. Studies share runs: the column says what those of "
             f"each took. With {versions(results)}. The command of each study stands with it.\n",
+            *([f"Not run at this scale: {missing}.\n"] if missing else []),
             _table(("study", "what it is about", "claims", "training", "measuring"), rows),
             "## What was scaled down\n",
             _table(("study", "smaller than in the paper"), smaller) if smaller else "Nothing.\n",

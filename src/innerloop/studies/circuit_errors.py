@@ -23,6 +23,7 @@ from torch.nn.functional import layer_norm
 
 from innerloop.analysis.figure import COLOURS, MARKERS, save_figure_and_table
 from innerloop.studies.circuits import compare, rows_of
+from innerloop.studies.theorems import powers
 
 DIMS, POINTS = 5, 11
 COLUMNS = ("panel", "parameter", "form", "value", "error", "truncation", "rounding")
@@ -45,33 +46,27 @@ class Sweep:
     values: tuple[float, ...]
 
 
-def _powers(base: float, first: float, last: float, each: float = 1) -> tuple[float, ...]:
-    """Powers of a base, so many from one whole power to the next."""
-    count = round((last - first) * each) + 1
-    return tuple(base ** (first + i / each) for i in range(count))
-
-
 SWEEPS = (
     Sweep(
         circuit="causal-gradient-descent",
         title="Gradient descent by softmax",
         parameter="c, the scale of scores",
         forms=("printed-scale", "sink", "antithetic"),
-        values=_powers(10, -8, -1, 2),
+        values=powers(10, -8, -1, 2),
     ),
     Sweep(
         circuit="newton-softmax",
         title="Newton's method by softmax",
         parameter="c, the scale of scores",
         forms=("printed", "tight"),
-        values=_powers(10, -8, -1, 2),
+        values=powers(10, -8, -1, 2),
     ),
     Sweep(
         circuit="sgd",
         title="SGD in turn, by GELU products",
         parameter="S, what operands are divided by",
         forms=("printed", "tight"),
-        values=_powers(2, -2, 22),
+        values=powers(2, -2, 22),
     ),
 )
 
@@ -109,7 +104,7 @@ def _norm_errors() -> list[tuple[Any, ...]]:
     size = float(values.square().sum(dim=1).amax())  # the largest |x|^2
     total = float(values.sum(dim=1).abs().amax())
     rows: list[tuple[Any, ...]] = []
-    for number in _powers(10, 1, 12, 2):
+    for number in powers(10, 1, 12, 2):
         # The deviation is N sqrt(2 / D) times 1 + sum / 2 N + .., or 1 + |x|^2 / 2 N^2 + ..; what
         # LayerNorm adds to the variance, 1e-5, counts as D / 2 times that beside |x|^2.
         second = (size + 0.5e-5 * 2 * (values.shape[1] + 1)) / 2 / number**2
