@@ -26,7 +26,13 @@ from innerloop.studies.akyurek2022.agreement import (
     weight_distances,
 )
 from innerloop.studies.akyurek2022.bayes import check, growth
-from innerloop.studies.akyurek2022.lemma import EXPECTED, NORMS, Constants, Norm, layer_error
+from innerloop.studies.akyurek2022.primitive_layers import (
+    EXPECTED,
+    NORMS,
+    Constants,
+    Norm,
+    layer_error,
+)
 from innerloop.studies.akyurek2022.probes import (
     ByLayer,
     attention_to_last,

@@ -12,11 +12,11 @@ from innerloop.studies.circuits import rows_of
 from innerloop.studies.equality import Equality, Limit
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Findings
+from innerloop.studies.theorem_figure import draw_theorem
 from innerloop.studies.theorems import (
     FreeParameter,
     Order,
     Theorem,
-    draw_theorem,
     form_of,
     measure_theorem,
     powers,

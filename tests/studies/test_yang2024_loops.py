@@ -22,14 +22,13 @@ from innerloop.studies.yang2024.shape import (
     fig7,
     loops_until,
 )
-from innerloop.studies.yang2024.shifts import (
+from innerloop.studies.yang2024.shifted import (
     difference,
-    fig6,
-    fig16,
     looped_against,
     peak_against,
     shifted_errors,
 )
+from innerloop.studies.yang2024.shifts import fig6, fig16
 from innerloop.tasks import LinearRegression
 from innerloop.tasks.shifts import papers_shifts
 from innerloop.training.families import Scale

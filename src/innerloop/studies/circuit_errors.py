@@ -13,23 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from innerloop.analysis.figure import COLOURS, MARKERS, save_figure_and_table
+from innerloop.analysis.figure import save_figure_and_table
 from innerloop.studies.circuits import compare, rows_of
+from innerloop.studies.drawing import legend, name, panels
+from innerloop.studies.theorem_figure import draw_parameter
 from innerloop.studies.theorems import powers
 
 DIMS, POINTS = 5, 11
 COLUMNS = ("panel", "parameter", "form", "value", "error", "truncation", "rounding")
 EPS = torch.finfo(torch.float64).eps
-PRINTED, BETWEEN, BEST = COLOURS[1], COLOURS[2], COLOURS[0]
-"""Orange for what is printed, blue for what is used; their marks tell them apart as well."""
 LOWEST, HIGHEST = 1e-17, 1e2
 
 
@@ -144,45 +142,16 @@ def _mirrored(values: Tensor, number: float, *, halved: bool) -> Tensor:
 
 def draw_circuit_errors(table: pd.DataFrame) -> Figure:
     """One panel a construction: measured errors as marks, truncation dashed, rounding dotted."""
-    panels = list(dict.fromkeys(table["panel"]))
-    figure = Figure(figsize=(10.0, 3.6 * -(-len(panels) // 2)), layout="constrained", dpi=150)
-    grid = figure.subplots(-(-len(panels) // 2), 2, squeeze=False)
-    for axes, panel in zip(grid.flat, panels, strict=False):
-        _draw_panel(axes, table.loc[table["panel"] == panel, :], panel)
-    for axes in grid.flat[len(panels) :]:
-        axes.set_axis_off()
-    for row in grid:
-        row[0].set_ylabel("worst error / max(1, |answer|)")
-    handles = [
-        *grid.flat[0].plot([], [], color="0.3", marker="o", linestyle="none", label="measured"),
-        *grid.flat[0].plot([], [], color="0.3", linestyle="--", label="truncation, stated"),
-        *grid.flat[0].plot([], [], color="0.3", linestyle=":", label="rounding, stated"),
-    ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=3, frameon=False)
+    forms = list(dict.fromkeys(table["form"]))
+    constructions = list(table.groupby("panel", sort=False))
+    figure, grid = panels(len(constructions), columns=2, size=(4.8, 3.4))
+    for axes, (title, rows) in zip(grid, constructions, strict=True):
+        draw_parameter(axes, rows, forms)
+        axes.set_ylim(LOWEST, HIGHEST)
+        parameter = str(rows["parameter"].iloc[0])
+        name(axes, title=str(title), x=parameter, y="worst error / max(1, |answer|)")
+    legend(figure, grid)
     return figure
-
-
-def _draw_panel(axes: Axes, rows: pd.DataFrame, title: str) -> None:
-    forms = list(rows.groupby("form", sort=False))
-    for index, (form, own) in enumerate(forms):
-        x, error, truncation, rounding = (
-            own[name].to_numpy(float) for name in ("value", "error", "truncation", "rounding")
-        )
-        colour = (PRINTED, *[BETWEEN] * (len(forms) - 2), BEST)[index]
-        axes.plot(
-            x, np.where(np.isfinite(error), error, np.nan), color=colour, linestyle="none",
-            marker=MARKERS[index], markersize=5, label=str(form), zorder=3,
-        )  # fmt: skip
-        axes.plot(x, truncation, color=colour, linestyle="--", linewidth=1.2)
-        axes.plot(x, rounding, color=colour, linestyle=":", linewidth=1.4)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_ylim(LOWEST, HIGHEST)
-    axes.set_title(title, loc="left", fontsize=10)
-    axes.set_xlabel(str(rows["parameter"].iloc[0]))
-    axes.grid(alpha=0.3, linewidth=0.5)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, loc="best")
 
 
 def main(place: Path) -> None:

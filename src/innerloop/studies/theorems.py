@@ -9,6 +9,7 @@ A study of a theorem declares a `Theorem` and returns what `measure_theorem` fin
         return measure_theorem(lab, CAUSAL)
 
 Nothing is trained and nothing is left to chance: the prompts are those of fixed seeds.
+`draw_theorem` is in `theorem_figure`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,19 +17,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from innerloop.analysis.figure import COLOURS, MARKERS
 from innerloop.circuits import CircuitSettings
 from innerloop.core.tolerances import EXACT_CIRCUIT
 from innerloop.studies.circuits import Case, compare
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.drawing import legend, name, panels, plain
 from innerloop.studies.equality import Equality
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import Quantity, exact
-from innerloop.studies.study import Findings, Tables
+from innerloop.studies.study import Findings
 from innerloop.studies.tables import record
 
 DIMS, POINTS = 5, 11
@@ -37,8 +34,6 @@ SMOKE_SIZES = ((2, 4), (5, 11))
 """Dimensions and points at smoke scale; the other scales take all of them."""
 SEEDS = 2
 """Of prompts, four each; they have nothing to do with seeds of training, of which there is none."""
-BOUND, TRUNCATION, ROUNDING = "-", "--", ":"
-"""The lines of what is stated: all of it, and its two parts."""
 SLACK = 0.25
 """How far a measured order may be from the one that theory has; orders are whole numbers."""
 
@@ -275,72 +270,3 @@ def _orders(swept: pd.DataFrame, parameter: FreeParameter) -> pd.DataFrame:
             "to": [order.between[1] for order in parameter.orders],
         }
     )
-
-
-def draw_theorem(tables: Tables) -> Figure:
-    """Error by step with its bound; with a free parameter, error by its value as well."""
-    by_step = tables["by-step"]
-    forms = list(dict.fromkeys(by_step["form"]))
-    figure, axes = panels(2 if "by-parameter" in tables else 1, columns=2, size=(4.6, 3.5))
-    draw_steps(axes[0], by_step, forms)
-    name(
-        axes[0], title="worst error of all sizes", x="steps of the algorithm",
-        y="error / max(1, |answer|)",
-    )  # fmt: skip
-    if "by-parameter" in tables:
-        swept = tables["by-parameter"]
-        draw_parameter(axes[1], swept, forms)
-        name(
-            axes[1], title=f"worst error of all steps, d = {DIMS}, n = {POINTS}",
-            x=str(swept["parameter"].iloc[0]), y="error / max(1, |answer|)",
-        )  # fmt: skip
-    legend(figure, axes)
-    return figure
-
-
-def draw_steps(axes: Axes, table: pd.DataFrame, forms: Sequence[str]) -> None:
-    """The worst error of all sizes after each step, and the largest bound that was stated."""
-    for form, rows in table.groupby("form", sort=False):
-        index = list(forms).index(str(form))
-        step, error, truncation, rounding = (
-            rows[key].to_numpy(float) for key in ("step", "error", "truncation", "rounding")
-        )
-        steps = np.unique(step)
-        worst = np.array([error[step == own].max() for own in steps])
-        bound = np.array([(truncation + rounding)[step == own].max() for own in steps])
-        _draw_marks(axes, steps, worst, index, str(form))
-        axes.plot(steps, _positive(bound), color=COLOURS[index], linestyle=BOUND, linewidth=1.2)
-    axes.plot([], [], color="0.3", linestyle=BOUND, linewidth=1.2, label="stated bound")
-    axes.set_yscale("log")
-    plain(axes)
-
-
-def draw_parameter(axes: Axes, table: pd.DataFrame, forms: Sequence[str]) -> None:
-    """Errors by a free parameter, with the truncation and the rounding that are stated."""
-    for form, rows in table.groupby("form", sort=False):
-        index = list(forms).index(str(form))
-        values, error, truncation, rounding = (
-            rows[key].to_numpy(float) for key in ("value", "error", "truncation", "rounding")
-        )
-        _draw_marks(axes, values, error, index, str(form))
-        for stated, style in ((truncation, TRUNCATION), (rounding, ROUNDING)):
-            axes.plot(
-                values, _positive(stated), color=COLOURS[index], linestyle=style, linewidth=1.2
-            )
-    for style, told in ((TRUNCATION, "stated truncation"), (ROUNDING, "stated rounding")):
-        axes.plot([], [], color="0.3", linestyle=style, linewidth=1.2, label=told)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    plain(axes)
-
-
-def _draw_marks(axes: Axes, x: np.ndarray, error: np.ndarray, index: int, label: str) -> None:
-    axes.plot(
-        x, _positive(error), color=COLOURS[index], marker=MARKERS[index], markersize=4.5,
-        linestyle="none", label=f"{label}: measured", zorder=3,
-    )  # fmt: skip
-
-
-def _positive(values: np.ndarray) -> np.ndarray:
-    """What a logarithmic axis can show."""
-    return np.where(np.isfinite(values) & (values > 0), values, np.nan)

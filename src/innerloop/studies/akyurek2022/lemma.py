@@ -1,25 +1,16 @@
-"""Lemma 1: mov, mul, div and aff, each in one layer, on random hidden matrices.
-
-Shapes: B prompts, T tokens, D numbers of the residual stream.
-"""
-
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+"""Lemma 1: mov, mul, div and aff, each in one layer, on random hidden matrices."""
 
 import pandas as pd
-import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
-from torch import Tensor
 
-from innerloop.circuits.circuit import Circuit
-from innerloop.circuits.gelu import Form
-from innerloop.circuits.primitives import Aff, Div, Mov, Mul, Primitive
-from innerloop.circuits.program import Program, Register
-from innerloop.circuits.program_layers import program_blueprint
-from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import EXACT_CIRCUIT
+from innerloop.studies.akyurek2022.primitive_layers import (
+    EXPECTED,
+    NORMS,
+    Constants,
+    layer_error,
+)
 from innerloop.studies.claim import Claim, Criterion
 from innerloop.studies.drawing import draw_curves, legend, name, panels, plain
 from innerloop.studies.lab import Lab
@@ -27,73 +18,6 @@ from innerloop.studies.quantity import exact
 from innerloop.studies.study import Findings, Tables, declare
 from innerloop.studies.tables import record
 from innerloop.studies.theorems import powers, slope_of
-
-Norm = Literal["pre", "mlp-only"]
-NORMS: tuple[Norm, ...] = ("pre", "mlp-only")
-"""Before attention and MLP as in GPT-2, or before the MLP alone as in the paper."""
-POINTS, SIZE, LARGEST = 8, 4, 3.0
-"""Points of a prompt, numbers of a register, and the bound on each of them."""
-TOKENS = 2 * POINTS
-BACK = 3
-"""How many tokens back mov looks."""
-Values = Mapping[str, Tensor]
-"""(T, size) by register."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constants:
-    """What is free in the constructions; None: the best for float64."""
-
-    form: Form = "tight"
-    product_scale: float | None = None
-    """S, what the operands of products are divided by."""
-    norm_number: float | None = None
-    """N, beside which all other numbers pass a norm."""
-
-
-def _moved(values: Values) -> Tensor:
-    """What mov has to write; a token that has none so far back takes that of the start token."""
-    return values["a"][(torch.arange(TOKENS) - BACK).clamp(min=0)]  # (T, size)
-
-
-def _multiplied(values: Values) -> Tensor:
-    left, right = (values[key].reshape(TOKENS, 2, 2) for key in ("a", "b"))  # (T, 2, 2) each
-    return (left @ right).flatten(1)  # (T, size)
-
-
-def _divided(values: Values) -> Tensor:
-    return values["a"] / values["c"].abs()  # (T, size)
-
-
-MATRICES = torch.randn(
-    2, SIZE, SIZE, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
-)  # (2, size, size)
-"""W_1 and W_2 of aff."""
-SHIFT = torch.linspace(-1, 1, SIZE, dtype=torch.float64)  # (size,)
-"""b of aff."""
-
-
-def _affine(values: Values) -> Tensor:
-    return values["a"] @ MATRICES[0].T + values["b"] @ MATRICES[1].T + SHIFT  # (T, size)
-
-
-EXPECTED: dict[str, Callable[[Values], Tensor]] = {
-    "mov": _moved,
-    "mul": _multiplied,
-    "div": _divided,
-    "aff": _affine,
-}
-"""What each primitive has to write into the register `out`."""
-
-
-def _primitive(kind: str, norm: Norm) -> Primitive:
-    square = "square" if norm == "pre" else None
-    return {
-        "mov": Mov(source="a", to="out", back=BACK),
-        "mul": Mul(left="a", right="b", to="out", shape=(2, 2, 2)),
-        "div": Div(value="a", divisor="c", to="out", square=square),
-        "aff": Aff(to="out", terms=((MATRICES[0], "a"), (MATRICES[1], "b")), constant=SHIFT),
-    }[kind]
 
 
 def _draw_lemma1(tables: Tables) -> Figure:
@@ -220,72 +144,6 @@ def lemma1(lab: Lab) -> Findings:
 def _worst(errors: pd.DataFrame, kind: str) -> float:
     """The largest error of a primitive."""
     return float(errors["error"].to_numpy(float)[errors["primitive"] == kind].max())
-
-
-def layer_error(
-    lab: Lab, kind: str, norm: Norm, number: int, constants: Constants
-) -> tuple[float, int]:
-    """How far off a primitive is on a random hidden matrix, and the layers that it took."""
-    program = _program(lab, kind, norm, number, constants)
-    values: dict[str, Tensor] = {}
-    for register in program.registers:
-        if register.places is not None:
-            values[register.name] = register.places  # (T, size)
-    circuit = Circuit(
-        program_blueprint(
-            program, source="akyurek2022 lemma 1", algorithm=kind, pre=0, steps=1, answer="c",
-            bound=lambda step: program.unit_error,
-        )
-    )  # fmt: skip
-    found = registers_after(circuit)["out"]  # (T, size)
-    expected = EXPECTED[kind](values)  # (T, size)
-    error = float(((found - expected).abs() / expected.abs().clamp(min=1)).amax())
-    return error, circuit.blueprint.layers
-
-
-def _program(lab: Lab, kind: str, norm: Norm, number: int, constants: Constants) -> Program:
-    """One primitive on registers of uniform numbers; c is away from zero and of either sign."""
-    generator = lab.generator(f"{kind} {norm}", number)
-    drawn = torch.rand(4, TOKENS, SIZE, dtype=torch.float64, generator=generator)  # (4, T, size)
-    a, b, out, other = (LARGEST * (2 * part - 1) for part in drawn)  # (T, size) each
-    signs = torch.where(other[:, :1] < 0, -1.0, 1.0)  # (T, 1)
-    divisor = signs * (0.2 + other[:, 1:2].abs() / 2)  # (T, 1), from 0.2 to 1.7
-    # What is written may be as large as a sum of so many products, or a quotient.
-    most = {"mov": LARGEST, "mul": 2 * LARGEST**2, "div": 5 * LARGEST, "aff": 50.0}[kind]
-    plain = Register(name="a", size=SIZE, largest=LARGEST, places=a)
-    return Program(
-        name=kind,
-        dims=1,
-        points=POINTS,
-        registers=(
-            plain,
-            replace(plain, name="b", places=b),
-            Register(name="out", size=SIZE, largest=most, places=out),
-            Register(name="c", size=1, largest=2.0, places=divisor),
-            Register(name="square", size=1, largest=4.0, places=divisor.square()),
-        ),
-        groups=((_primitive(kind, norm),),),
-        norm=norm,
-        form=constants.form,
-        scale=constants.product_scale,
-        norm_scale=constants.norm_number,
-    )
-
-
-@torch.no_grad()
-def registers_after(circuit: Circuit) -> dict[str, Tensor]:
-    """What stands in the registers after the layer, (T, size): half of each slot and its mirror."""
-    # The hidden matrix stands in the positions: what the prompt holds does not matter.
-    nothing = torch.zeros(1, POINTS, 1, dtype=torch.float64)  # (1, n, 1)
-    prompt = Prompt(xs=nothing, ys=nothing)
-    state = circuit.step(prompt, circuit.init(prompt), 0)
-    stream = circuit.features(prompt, state)[0]  # (T, D)
-    residual = circuit.blueprint.residual
-    half = (stream[:, : residual.width] - stream[:, residual.width :]) / 2  # (T, D / 2)
-    return {
-        key: half[:, start : start + residual[key].size]
-        for key, start in residual.offsets().items()
-    }
 
 
 def _by_constant(lab: Lab) -> pd.DataFrame:

@@ -9,11 +9,11 @@ from innerloop.studies.claim import Claim, Criterion
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import exact
 from innerloop.studies.study import Findings, declare
+from innerloop.studies.theorem_figure import draw_theorem
 from innerloop.studies.theorems import (
     FreeParameter,
     Order,
     Theorem,
-    draw_theorem,
     measure_theorem,
     powers,
     slope_of,

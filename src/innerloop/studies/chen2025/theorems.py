@@ -25,7 +25,8 @@ from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import Quantity, exact, from_draws
 from innerloop.studies.study import Findings, Tables, declare
 from innerloop.studies.tables import record, stacked
-from innerloop.studies.theorems import Theorem, draw_theorem, measure_theorem, theorem_claims
+from innerloop.studies.theorem_figure import draw_theorem
+from innerloop.studies.theorems import Theorem, measure_theorem, theorem_claims
 from innerloop.tasks import VectorGeneration
 
 LOOPS = 200

@@ -16,7 +16,8 @@ from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import exact
 from innerloop.studies.study import Findings, Tables, declare
 from innerloop.studies.tables import record, rows_where
-from innerloop.studies.theorems import Theorem, draw_theorem, measure_theorem, theorem_claims
+from innerloop.studies.theorem_figure import draw_theorem
+from innerloop.studies.theorems import Theorem, measure_theorem, theorem_claims
 
 NEWTON_LAYERS = Theorem(
     rows=rows_of("newton-relu"),

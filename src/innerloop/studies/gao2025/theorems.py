@@ -3,11 +3,11 @@
 from innerloop.studies.circuits import rows_of
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Findings, declare
+from innerloop.studies.theorem_figure import draw_theorem
 from innerloop.studies.theorems import (
     FreeParameter,
     Order,
     Theorem,
-    draw_theorem,
     measure_theorem,
     powers,
     theorem_claims,
