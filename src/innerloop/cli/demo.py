@@ -10,7 +10,8 @@ from rich.console import Console
 
 from innerloop.analysis.error import error_curve
 from innerloop.analysis.figure import draw_error_curve, draw_training, save_figure_and_table
-from innerloop.cli.evaluate import error_table, progress_bar
+from innerloop.cli.evaluate import error_table
+from innerloop.cli.progress import progress_bar
 from innerloop.cli.train import shown_progress, stopped
 from innerloop.core.files import require_file_place, require_folder, write_atomically
 from innerloop.core.learner import Learner

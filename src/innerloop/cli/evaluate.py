@@ -1,21 +1,18 @@
 """`innerloop evaluate`: learners on a task, as a figure, a CSV and a table."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import pandas as pd
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from innerloop.analysis.error import Progress as ProgressCallback
 from innerloop.analysis.error import error_curve
 from innerloop.analysis.figure import draw_error_curve, save_figure_and_table
+from innerloop.cli.progress import progress_bar
 from innerloop.cli.specs import build, find, parse_spec
 from innerloop.cli.subjects import read_subjects
 from innerloop.core.errors import ConfigurationError
@@ -177,23 +174,3 @@ def _columns(values: list[int], most: int = 4) -> list[int]:
         return values
     spread = {round(i * (len(values) - 1) / (most - 1)) for i in range(most)}
     return [values[i] for i in sorted(spread)]
-
-
-@contextmanager
-def progress_bar() -> Iterator[ProgressCallback]:
-    """A bar a learner on the terminal's error stream; gone when the work is done."""
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
-        TimeRemainingColumn(),
-    )  # fmt: skip
-    console = Console(stderr=True)
-    shown = console.is_terminal  # a log file wants no bars
-    with Progress(*columns, console=console, transient=True, disable=not shown) as bars:
-        known: dict[str, Any] = {}
-
-        def advance(name: str, done: int, total: int) -> None:
-            if name not in known:
-                known[name] = bars.add_task(name, total=total)
-            bars.update(known[name], completed=done)
-
-        yield advance

@@ -14,7 +14,8 @@ from rich.table import Table
 from innerloop.analysis.identify import Identification
 from innerloop.analysis.identify import identify as identify_learner
 from innerloop.analysis.identify_figure import draw_identification
-from innerloop.cli.evaluate import describe, progress_bar
+from innerloop.cli.evaluate import describe
+from innerloop.cli.progress import progress_bar
 from innerloop.cli.specs import is_setting
 from innerloop.cli.subjects import looks_like_folder, read_subjects
 from innerloop.core.errors import ConfigurationError

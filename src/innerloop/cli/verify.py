@@ -2,8 +2,7 @@
 
 import json as json_module
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,10 +11,10 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from innerloop.cli.compile import read_compiled
+from innerloop.cli.progress import progress_bar
 from innerloop.cli.subjects import looks_like_folder
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.files import require_file_place, write_atomically
@@ -141,12 +140,12 @@ def _compare(
     """The cases of each row, with a bar that moves from size to size."""
     sizes = [len(dims or row.dims) * len(points or row.points) for row in rows]
     groups: list[list[Case]] = []
-    with _bar(sum(sizes)) as advance:
+    with progress_bar() as advance:
         for row in rows:
             groups.append([])
             for case in verify_circuit(row, dims=dims, points=points, seeds=seeds):
                 groups[-1].append(case)
-                advance(f"{case.circuit} d={case.dims} n={case.points}")
+                advance("sizes of circuits", sum(map(len, groups)), sum(sizes))
     return groups
 
 
@@ -216,21 +215,3 @@ def _spread(steps: int) -> list[int]:
     """The first, the last, and evenly spread ones between."""
     shown = min(SHOWN, steps)
     return sorted({round(i * (steps - 1) / max(1, shown - 1)) for i in range(shown)})
-
-
-@contextmanager
-def _bar(total: int) -> Iterator[Callable[[str], None]]:
-    """A bar on the terminal's error stream; gone when the work is done."""
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
-        TimeRemainingColumn(),
-    )  # fmt: skip
-    console = Console(stderr=True)
-    shown = console.is_terminal  # a log file wants no bars
-    with Progress(*columns, console=console, transient=True, disable=not shown) as bars:
-        bar = bars.add_task("", total=total)
-
-        def advance(told: str) -> None:
-            bars.update(bar, advance=1, description=told)
-
-        yield advance
