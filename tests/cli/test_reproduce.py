@@ -12,7 +12,7 @@ from rich.console import Console
 from innerloop.cli import reproduce as verb
 from innerloop.cli import studies as listing
 from innerloop.cli.main import main
-from innerloop.cli.reproduce_progress import headline, shown_progress
+from innerloop.cli.reproduce_progress import QUIET, headline, progress_lines, shown_progress
 from innerloop.studies import table
 from innerloop.studies.board import Progress
 from innerloop.studies.lab import Lab
@@ -242,3 +242,11 @@ def test_progress_is_a_line_a_job_without_a_terminal_and_a_bar_with_one(
     out = capsys.readouterr().out
     assert "about 10 min left" in out
     assert "measuring x: OLS()" in out
+
+
+def test_a_long_job_is_heard_of_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    listener = progress_lines(lambda: now)
+    for now in (1.0, QUIET - 1, QUIET, QUIET + 1, 2 * QUIET):
+        listener(Progress(now / 1000, None, 3, 0, ("training model",)))
+    assert capsys.readouterr().err.splitlines() == 2 * ["0 of 3 jobs done (now training model)"]

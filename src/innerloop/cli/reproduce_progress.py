@@ -1,6 +1,7 @@
 """How far a reproduction is: a bar with what is running, or plain lines where nobody watches."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -14,13 +15,15 @@ from innerloop.report.words import duration
 from innerloop.studies.board import Progress
 
 Listener = Callable[[Progress], None]
+QUIET = 120.0
+"""Seconds without a line, at the most, where nobody watches."""
 
 
 @contextmanager
 def shown_progress(console: Console) -> Iterator[Listener]:
-    """A bar below what is printed; without a terminal a line on the error stream for each job."""
+    """A bar below what is printed; without a terminal lines on the error stream."""
     if not console.is_terminal:
-        yield _lines()
+        yield progress_lines()
         return
     with Live(console=console, transient=True, refresh_per_second=4) as live:
         yield lambda progress: live.update(_display(progress))
@@ -49,14 +52,14 @@ def _running(told: str) -> Text:
     return Text(f"  {told}", style="dim", no_wrap=True, overflow="ellipsis")
 
 
-def _lines() -> Listener:
-    """A line for each job that has ended."""
-    last = 0
+def progress_lines(clock: Callable[[], float] = time.monotonic) -> Listener:
+    """A line for each job that has ended, and one a while, for whoever follows a log."""
+    jobs, told = 0, clock()
 
     def show(progress: Progress) -> None:
-        nonlocal last
-        if progress.jobs_done > last:
-            last = progress.jobs_done
+        nonlocal jobs, told
+        if progress.jobs_done > jobs or clock() >= told + QUIET:
+            jobs, told = progress.jobs_done, clock()
             running = "; ".join(progress.running)
             now = f" (now {running})" if running else ""
             print(headline(progress) + now, file=sys.stderr, flush=True)
