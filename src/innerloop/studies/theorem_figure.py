@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from innerloop.analysis.figure import COLOURS, MARKERS
+from innerloop.analysis.figure import COLOURS, FLOOR, MARKERS
 from innerloop.studies.drawing import legend, name, panels, plain
 from innerloop.studies.study import Tables
 from innerloop.studies.theorems import DIMS, POINTS
@@ -81,5 +81,5 @@ def _draw_marks(axes: Axes, x: np.ndarray, error: np.ndarray, index: int, label:
 
 
 def _positive(values: np.ndarray) -> np.ndarray:
-    """What a logarithmic axis can show."""
-    return np.where(np.isfinite(values) & (values > 0), values, np.nan)
+    """What a logarithmic axis can show; what is left of zeros after roundings would stretch it."""
+    return np.where(np.isfinite(values) & (values > FLOOR), values, np.nan)
