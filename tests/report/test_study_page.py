@@ -124,6 +124,9 @@ def test_numbers_and_times_in_words() -> None:
     assert words.by_seed(several) == "by seed: 20, 20"
     narrow = judge(claim, [Quantity(1.00004, 1.00003, 1.00005)], "laptop")
     assert words.measured(narrow) == "1.00004 (1.00003 to 1.00005)"
+    # Of a criterion of at most 10: none of the interval meets it, and one can read that.
+    missed = judge(claim, [Quantity(10.1, 10.004, 10.2)], "laptop")
+    assert words.measured(missed) == "10.1 (10.004 to 10.2)"
     told = [words.duration(seconds) for seconds in (0.2, 12, 600, 3.5 * 3600, 50 * 3600)]
     assert told == ["less than 1 s", "12 s", "10 min", "3.5 h", "50 h"]
     assert (words.count(1, "study"), words.count(3, "study")) == ("1 study", "3 studies")

@@ -17,6 +17,8 @@ from innerloop.studies.chen2025.definition import (
 )
 from innerloop.studies.chen2025.theorems import bound_ratios, start_differences
 from innerloop.studies.chen2025.training import (
+    ORDER,
+    least_accurate,
     matrix_cosines,
     nearest_descent,
     unexplained,
@@ -118,6 +120,14 @@ def test_another_algorithm_is_not_explained(lab: Lab) -> None:
     )
     far = unexplained(lab, OLS(), GradientDescent(1, step_size=0.01), prompt, seed=0)
     assert far.low > 0.05
+
+
+def test_accuracy_is_that_of_the_worst_number_of_loops(lab: Lab) -> None:
+    ones = torch.ones(50, dtype=torch.float64)  # (P,)
+    own, descent = ORDER[:2]
+    errors = {(own, "1"): ones, (descent, "1"): ones, (own, "5"): 3 * ones, (descent, "5"): ones}
+    assert least_accurate(lab, errors, seed=0).value == 3
+    assert least_accurate(lab, errors | {(own, "5"): ones / 2}, seed=0).value == 1
 
 
 def test_exact_studies_conclude_at_every_scale() -> None:

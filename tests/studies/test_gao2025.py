@@ -13,8 +13,7 @@ from innerloop.studies.gao2025.models import fig2a, worst_with_noise
 from innerloop.studies.gao2025.newton import (
     ALGORITHMS,
     OWN,
-    against_best,
-    ratio_of_medians,
+    with_noise,
     without_noise,
 )
 from innerloop.studies.gao2025.samples import (
@@ -169,15 +168,18 @@ def test_gradient_descent_in_the_algoformers_place(lab: Lab) -> None:
 
 
 def test_least_squares_is_not_the_best_with_noise(lab: Lab) -> None:
-    found = linear_errors(lab, 1.0, OLS())
-    averages = {label: errors.mean(dim=1) for label, errors in found.items()}
-    assert against_best(lab, averages, 0).low > 1
+    claims = with_noise(lab, linear_errors(lab, 1.0, OLS()), 1.0, 0)
+    assert claims["better-at-noise-1"].low > 1
+    # With noise fewer steps are better: to have as many as are drawn is not to be the best.
+    claims = with_noise(lab, linear_errors(lab, 1.0, GradientDescent(20)), 1.0, 0)
+    assert claims["better-at-noise-1"].value == 1
+    assert claims["best-at-noise-1"].low > 1
 
 
 def test_a_ratio_of_medians_does_not_hear_outliers(lab: Lab) -> None:
     first, second = torch.full((100,), 2.0), torch.full((100,), 4.0)
     first[:10] = 1e9
-    found = ratio_of_medians(lab, first, second, 0)
+    found = lab.ratio_of_medians(first, second)
     assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
 
 

@@ -11,6 +11,7 @@ from innerloop.core.task import Task
 from innerloop.learners import OLS
 from innerloop.models.linear_looped import LinearLoopedTransformer
 from innerloop.studies.lab import Lab
+from innerloop.studies.yang2024.comparing import largest_ratio, smallest_ratio
 from innerloop.studies.yang2024.distinct_prompts import (
     LEARNED,
     fig5,
@@ -20,13 +21,17 @@ from innerloop.studies.yang2024.distinct_prompts import (
 from innerloop.studies.yang2024.families import (
     LASSOS,
     fig10,
-    largest_ratio,
     over_best_of_others,
     with_examples,
 )
 from innerloop.studies.yang2024.loops_needed import fig9, smallest_stable, with_loops
-from innerloop.studies.yang2024.probes import fig8, last_over_lowest, with_weights_of_one
-from innerloop.studies.yang2024.sparsity import fig11
+from innerloop.studies.yang2024.probes import (
+    fig8,
+    last_over_lowest,
+    last_over_quarter,
+    with_weights_of_one,
+)
+from innerloop.studies.yang2024.sparsity import ahead_with_few, fig11
 from innerloop.tasks import LinearRegression, SparseLinearRegression
 from innerloop.training.families import Scale
 from innerloop.training.recipes import find_recipe
@@ -113,9 +118,21 @@ def test_few_examples_leave_out_the_empty_prefix() -> None:
 
 
 def test_ratios_are_of_neighbours_and_of_the_best_other() -> None:
-    means = torch.tensor([[1.0, 2.0, 3.0, 4.0], [8.0, 2.0, 1.0, 5.0]])  # (2, 4)
+    means = torch.tensor([[1.0, 2.0, 3.0, 4.0], [8.0, 2.0, 1.0, 4.0]])  # (2, 4)
     assert largest_ratio(means).tolist() == [0.75, 4.0]
+    assert smallest_ratio(means).tolist() == [0.5, 0.25]
     assert over_best_of_others(means).tolist() == [0.5, 8.0]
+
+
+def test_ahead_with_few_examples_is_more_than_with_many() -> None:
+    lab = Lab(study="test", scale="laptop")
+    ones = torch.ones(20, 6)  # (P, n)
+    early, late = ones.clone(), ones.clone()
+    early[:, 1:3], late[:, 3:] = 0.5, 0.5
+    # Better by a half with one or two examples, or only with more of them.
+    assert ahead_with_few(lab, [(early, ones)], 2, seed=0).value == pytest.approx(0.5)
+    assert ahead_with_few(lab, [(late, ones)], 2, seed=0).value == pytest.approx(2)
+    assert ahead_with_few(lab, [(early, ones), (late, ones)], 2, seed=0).value == pytest.approx(1)
 
 
 def test_least_squares_does_not_beat_the_lasso_on_few_examples() -> None:
@@ -164,3 +181,11 @@ def test_probes_of_gradient_descent_refine_the_weights() -> None:
     means = found.errors.by_prompt.mean(dim=(1, 2))  # (S,)
     assert float(last_over_lowest(means)) == 1
     assert float(last_over_lowest(means.flip(0))) > 1.1
+    refined = float(last_over_quarter((1, 2, 4, 8))(means))
+    assert refined == float(means[3] / means[1])
+    assert refined < 1 / 1.1
+
+
+def test_a_loop_that_stays_where_it_is_does_not_refine() -> None:
+    flat = torch.tensor([0.3, 0.2, 0.2, 0.2])  # (S,)
+    assert float(last_over_quarter((1, 5, 10, 20))(flat)) == 1

@@ -125,13 +125,16 @@ def _overview(results: Sequence[Result], training_seconds: float | None) -> str:
     return "\n".join(
         [
             "# Results\n",
-            f"{tally(results)}. Every criterion stood in the code before the run; intervals are "
-            "90%. A claim over ways of training needs several seeds, and is inconclusive with one."
-            "\n",
+            f"{tally(results)}. Every criterion stood in the code before the run; those that a "
+            "first run had shown to miss their sentence are told in [the log](../LOG.md#criteria). "
+            "Intervals are 90%. A claim over ways of training needs several seeds, and is "
+            "inconclusive with one.\n",
             f"```sh\n{command}\n```\n",
             f"Scale: {scales(results)}. {time}. Studies share runs: the column says what those of "
             f"each took. With {versions(results)}. The command of each study stands with it.\n",
             *([f"Not run at this scale: {missing}.\n"] if missing else []),
+            "The papers' tables on real data (yang2024 table 2, gao2025 tables 1 and 2) are not "
+            "among the studies.\n",
             _table(("study", "what it is about", "claims", "training", "measuring"), rows),
             "## What was scaled down\n",
             _table(("study", "smaller than in the paper"), smaller) if smaller else "Nothing.\n",

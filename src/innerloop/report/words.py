@@ -27,15 +27,16 @@ def measured(judged: Judged) -> str:
     three = (judged.value, judged.low, judged.high)
     if math.isnan(judged.value):
         return "no number"
-    if judged.low == judged.high == judged.value:
-        return number(judged.value)
-    # As many digits as it takes to tell the numbers of a narrow interval apart.
+    # As many digits as it takes to tell the numbers of a narrow interval apart, and from a limit
+    # of the criterion that they miss by little: what is read must lead to the verdict.
+    criterion = judged.claim.criterion
     value = low = high = ""
     for digits in range(DIGITS, 3 * DIGITS):
         value, low, high = (number(one, digits) for one in three)
-        if len({value, low, high}) == len(set(three)):
+        same = criterion.judge(float(low), float(high)) == criterion.judge(*three[1:])
+        if same and len({value, low, high}) == len(set(three)):
             break
-    return f"{value} ({low} to {high})"
+    return value if value == low == high else f"{value} ({low} to {high})"
 
 
 def why(judged: Judged) -> str:

@@ -14,8 +14,9 @@ Verdict = Literal["confirmed", "not confirmed", "inconclusive"]
 Over = Literal["exact", "prompts", "seeds"]
 """What a claim speaks of.
 
-exact: a fact that no chance enters, such as the worst error of a circuit. prompts: the models that
-were trained here, on any prompts. seeds: a way of training, whatever its seed.
+exact: a fact of mathematics, for which nothing is trained, such as the worst error of a circuit;
+where it rests on random draws it has their interval. prompts: the models that were trained here, on
+any prompts. seeds: a way of training, whatever its seed.
 """
 
 

@@ -12,7 +12,7 @@ from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
 from innerloop.models.model import AnyModel
-from innerloop.studies.quantity import Quantity, mean, ratio
+from innerloop.studies.quantity import Quantity, mean, ratio, ratio_of_medians
 from innerloop.training.data import generator_for
 from innerloop.training.families import Scale
 from innerloop.training.run import Run
@@ -114,6 +114,11 @@ class Lab:
     def ratio(self, first: Tensor, second: Tensor, *, seed: int = 0) -> Quantity:
         """The mean of the first (P,) over that of the second (P,), with its interval."""
         return ratio(first, second, draws=self.draws, generator=self.generator("bootstrap", seed))
+
+    def ratio_of_medians(self, first: Tensor, second: Tensor, *, seed: int = 0) -> Quantity:
+        """The median of the first (P,) over that of the second (P,), with its interval."""
+        draws = self.generator("bootstrap", seed)
+        return ratio_of_medians(first, second, draws=self.draws, generator=draws)
 
     def mean(self, values: Tensor, *, seed: int = 0) -> Quantity:
         """The mean of values (P,) with its interval."""

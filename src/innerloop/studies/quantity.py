@@ -24,6 +24,10 @@ class Quantity:
     high: float
 
 
+UNKNOWN = Quantity(math.nan, math.nan, math.nan)
+"""What could not be measured at this scale: nothing is concluded from it."""
+
+
 def exact(value: float) -> Quantity:
     """A number that no chance enters."""
     return Quantity(value, value, value)
@@ -59,6 +63,15 @@ def ratio(first: Tensor, second: Tensor, *, draws: int, generator: torch.Generat
     return estimate(
         lambda means: means[..., 0] / means[..., 1], both, draws=draws, generator=generator
     )
+
+
+def ratio_of_medians(
+    first: Tensor, second: Tensor, *, draws: int, generator: torch.Generator
+) -> Quantity:
+    """The median of the first (P,) over that of the second (P,), on the same prompts."""
+    chosen = torch.randint(len(first), (draws, len(first)), generator=generator)  # (D, P)
+    found = first[chosen].median(dim=1).values / second[chosen].median(dim=1).values  # (D,)
+    return from_draws(float(first.median() / second.median()), found)
 
 
 def mean(values: Tensor, *, draws: int, generator: torch.Generator) -> Quantity:

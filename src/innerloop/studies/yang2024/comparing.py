@@ -32,6 +32,21 @@ def bootstrapped(lab: Lab, statistic: Statistic, values: Tensor, *, seed: int) -
     return estimate(statistic, values, draws=lab.draws, generator=lab.generator("bootstrap", seed))
 
 
+def largest_ratio(means: Tensor) -> Tensor:
+    """The largest ratio (..) of neighbours in (.., 2 m): first over second, third over fourth."""
+    return _ratios(means).amax(dim=-1)
+
+
+def smallest_ratio(means: Tensor) -> Tensor:
+    """The smallest ratio (..) of neighbours in (.., 2 m)."""
+    return _ratios(means).amin(dim=-1)
+
+
+def _ratios(means: Tensor) -> Tensor:
+    above, below = means.unflatten(-1, (-1, 2)).unbind(-1)  # (.., m) each
+    return above / below  # (.., m)
+
+
 def shown_loops(last: int, trained: int) -> list[int]:
     """Every loop at first, then fewer and fewer, always the trained one: what a table holds."""
     steps = {*range(min(20, last) + 1), *range(20, min(40, last) + 1, 2), *range(40, last + 1, 10)}

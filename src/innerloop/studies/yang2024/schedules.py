@@ -8,7 +8,7 @@ from torch import Tensor
 from innerloop.studies.claim import Claim, Criterion
 from innerloop.studies.drawing import draw_curves, legend, name, panels
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity
+from innerloop.studies.quantity import UNKNOWN, Quantity
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Findings, Tables, declare
 from innerloop.studies.tables import curve, rows_where, stacked
@@ -16,7 +16,6 @@ from innerloop.studies.yang2024.comparing import APART, by_value
 from innerloop.training.config import RunConfig
 from innerloop.training.families import Scale
 
-UNKNOWN = Quantity(float("nan"), float("nan"), float("nan"))
 """What is not measured at a scale: nothing can be concluded of it."""
 
 

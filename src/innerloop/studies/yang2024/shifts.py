@@ -15,7 +15,7 @@ from innerloop.studies.quantity import Quantity
 from innerloop.studies.runs import looped, standard
 from innerloop.studies.study import Findings, Tables, declare
 from innerloop.studies.tables import curve, rows_where, stacked
-from innerloop.studies.yang2024.comparing import APART
+from innerloop.studies.yang2024.comparing import APART, by_value
 from innerloop.studies.yang2024.shifted import (
     Errors,
     difference,
@@ -29,7 +29,7 @@ from innerloop.training.config import RunConfig
 from innerloop.training.families import Scale
 
 _LOOPS: Mapping[Scale, tuple[int, ...]] = {
-    "smoke": (2, 4), "laptop": (10, 20, 30), "paper": (20, 30, 50, 100)
+    "smoke": (2, 4), "laptop": (20, 30), "paper": (20, 30, 50, 100)
 }  # fmt: skip
 _WINDOW: Mapping[Scale, int] = {"smoke": 3, "laptop": 10, "paper": 15}
 _LAYERS: Mapping[Scale, tuple[int, ...]] = {
@@ -43,7 +43,7 @@ _LEAST_SQUARES = "least squares"
 _SAME = "two seeds of one model differ by about a quarter"
 _SMALLER: Mapping[Scale, str] = {
     "smoke": "3 dimensions, 7 points, width 16, b in {2, 4}, L in {1, 2}, 20 steps, 64 prompts.",
-    "laptop": "5 dimensions, 11 points, width 64; b in {10, 20, 30} with T = 10, L in {2, 4, 8}; "
+    "laptop": "5 dimensions, 11 points, width 64; b in {20, 30} with T = 10, L in {2, 4, 8}; "
     "1500 steps of a faster optimiser (2000 for the stacks).",
 }
 
@@ -156,8 +156,8 @@ def _shifts(lab: Lab) -> tuple[Mapping[str, Shift], FunctionTask, int]:
         Claim(
             name="matches-deepest",
             sentence="On a subspace and in other orthants they match the deepest standard model.",
-            quantity="mean error from d examples on, looped / deepest standard (geometric mean "
-            "over b and the three shifts)",
+            quantity="mean error from d examples on, looped (geometric mean over b) / deepest "
+            "standard, the shift of the three where it is largest",
             criterion=Criterion(at_most=APART, reason=_SAME),
             over="seeds",
             ratio=True,
@@ -199,11 +199,15 @@ def fig6(lab: Lab) -> Findings:
         for claim, where, against in (
             ("skewed-better", ("skewed-covariance",), full),
             ("scaled-worse", ("scaled-inputs 3",), full),
-            ("matches-deepest", elsewhere, deepest),
         ):
             measured[claim].append(
                 looped_against(lab, errors, where, against, dims=dims, seed=seed)
             )
+        worst = [
+            looped_against(lab, errors, (shift,), deepest, dims=dims, seed=seed)
+            for shift in elsewhere
+        ]
+        measured["matches-deepest"].append(max(worst, key=by_value))
         measured["lower-peak"].append(
             peak_against(lab, errors["noisy-outputs"], full, dims=dims, floor=floor, seed=seed)
         )
