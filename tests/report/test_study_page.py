@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from innerloop.report import words
-from innerloop.report.joined import choose, is_complete, joined_page
+from innerloop.report.joined import choose, joined_page
 from innerloop.report.page import render_page
 from innerloop.report.study_page import ROWS, study_page, write_study_page
 from innerloop.studies.claim import judge
@@ -69,7 +69,7 @@ def test_tables_show_their_first_rows_and_say_where_the_rest_is(tmp_path: Path) 
 def test_the_joined_page_links_every_claim_to_its_study(tmp_path: Path) -> None:
     for paper, id in (("chen2025", "thm4.2"), ("yang2024", "fig3"), ("mine", "fig1")):
         a_result(tmp_path, a_study(paper, id))
-    chosen = choose(read_results(tmp_path))
+    chosen = choose(read_results(tmp_path)[0])
     assert [result.name for result in chosen] == ["yang2024/fig3", "chen2025/thm4.2", "mine/fig1"]
     text = render_page(joined_page(chosen))
     links = [link[1:] for link in parsed(text).links if link.startswith("#")]
@@ -86,7 +86,7 @@ def test_the_largest_scale_is_chosen_unless_one_is_asked_for(tmp_path: Path) -> 
     for scale in ("smoke", "laptop"):
         a_result(tmp_path, scale=scale)
     a_result(tmp_path, a_study(id="fig3"), scale="smoke")
-    found = read_results(tmp_path)
+    found, _ = read_results(tmp_path)
     assert [(r.id, r.scale) for r in choose(found)] == [("fig2", "laptop"), ("fig3", "smoke")]
     assert [(r.id, r.scale) for r in choose(found, "smoke")] == [
         ("fig2", "smoke"),
@@ -97,9 +97,13 @@ def test_the_largest_scale_is_chosen_unless_one_is_asked_for(tmp_path: Path) -> 
 
 def test_a_result_without_its_files_is_not_complete(tmp_path: Path) -> None:
     result = a_result(tmp_path)
-    assert is_complete(result)
+    assert result.complete
     (result.folder / "sizes.csv").unlink()
-    assert not is_complete(result)
+    assert not result.complete
+    found, refused = read_results(tmp_path)
+    assert found == []
+    assert len(refused) == 1
+    assert "lacks some of its files" in refused[0]
 
 
 def test_a_study_that_has_changed_since_is_told(

@@ -102,6 +102,29 @@ def test_infinite_ratios_are_a_finding_only_if_all_are() -> None:
     assert all(math.isnan(part) for part in over_seeds([math.inf, 1.0], ratio=True))
 
 
+@pytest.mark.parametrize(
+    ("values", "limits", "verdict"),
+    [
+        ((math.inf, math.inf), {"at_least": 10.0}, "confirmed"),
+        ((math.inf, 2.0), {"at_least": 10.0}, "inconclusive"),
+        ((math.nan, 2.0), {"at_least": 10.0}, "inconclusive"),
+        ((math.nan, math.nan), {"at_most": 1.1}, "inconclusive"),
+        ((0.0, 0.0), {"at_most": 1.1}, "confirmed"),
+        ((0.0, 2.0), {"at_most": 1.1}, "inconclusive"),
+    ],
+)
+@pytest.mark.parametrize("over", ["prompts", "seeds"])
+def test_numbers_without_bounds_decide_only_if_all_seeds_agree(
+    values: tuple[float, ...], limits: dict[str, float], verdict: str, over: Over
+) -> None:
+    claim = Claim(
+        name="a", sentence="", quantity="", over=over, ratio=True,
+        criterion=Criterion(reason="", **limits),
+    )  # fmt: skip
+    measured = [Quantity(value, value, value) for value in values]
+    assert judge(claim, measured, "laptop").verdict == verdict
+
+
 def test_more_seeds_make_the_interval_over_prompts_narrower() -> None:
     several = [Quantity(1.0, 0.8, 1.3)] * 4
     value, low, high = over_prompts(several)

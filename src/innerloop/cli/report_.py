@@ -12,7 +12,7 @@ from rich.markup import escape
 from innerloop.cli.reproduce import read_scale, results_folder
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.files import require_file_place, require_folder
-from innerloop.report.joined import choose, is_complete, joined_page
+from innerloop.report.joined import choose, joined_page
 from innerloop.report.markdown import require_place, write_docs, write_summary
 from innerloop.report.page import write_page
 from innerloop.report.words import tally
@@ -64,17 +64,16 @@ def report(
         if docs is None:
             raise ConfigurationError("--readme links into the pages of --docs: give both.")
         require_place(readme)
-    found = read_results(folder)
-    chosen = choose(filter(is_complete, found), wanted)
+    found, refused = read_results(folder)
+    console = Console(highlight=False, soft_wrap=True)
+    for reason in refused:
+        console.print(f"left out: {reason}", markup=False)
+    chosen = choose(found, wanted)
     if not chosen:
         at = f" at {wanted} scale" if wanted else ""
         raise ConfigurationError(
             f"{folder} holds no results{at}: write some with `innerloop reproduce`."
         )
-    console = Console(highlight=False, soft_wrap=True)
-    for result in found:
-        if not is_complete(result):
-            console.print(f"left out {result.folder}: not all of its files are there", markup=False)
     page = write_page(joined_page(chosen), output)
     console.print(tally(chosen))
     console.print(f"page [cyan]{escape(str(page))}[/]")

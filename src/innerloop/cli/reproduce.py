@@ -179,8 +179,8 @@ def _tell_plan(
     )
     machine = "a GPU" if scale == "paper" else "two cores"
     console.print(
-        f"expected: at most about {duration(60 * minutes * seeds)} on {machine}, less where runs "
-        "are found or shared",
+        f"expected: about {duration(60 * minutes * seeds)} on {machine} with nothing else to do, "
+        "less where runs are found or shared",
         soft_wrap=True,
     )
 

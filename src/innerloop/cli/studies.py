@@ -17,7 +17,7 @@ from innerloop.core.files import require_file_place, write_atomically
 from innerloop.report.joined import choose
 from innerloop.report.words import SIGNS, changed_since, count, duration, measured, why
 from innerloop.studies.claim import Claim, Judged
-from innerloop.studies.result import Result, read_results
+from innerloop.studies.result import Result, claim_record, read_results
 from innerloop.studies.study import Study
 from innerloop.studies.table import PAPERS, STUDIES, find_studies
 from innerloop.training.config import FOLLOWS_TASK, RunConfig
@@ -46,8 +46,11 @@ def studies(
     if json is not None:
         require_file_place(json)
     chosen = STUDIES if name is None else find_studies(name)
-    last = {result.name: result for result in choose(read_results(results_folder(results)))}
+    found, refused = read_results(results_folder(results))
+    last = {result.name: result for result in choose(found)}
     console = Console(highlight=False)
+    for reason in refused:
+        console.print(f"left out: {reason}", markup=False, soft_wrap=True)
     if name is not None and "/" in name:
         for study in chosen:
             _tell(console, study, last.get(study.name))
@@ -155,7 +158,7 @@ def _record(study: Study, result: Result | None) -> dict[str, Any]:
         "title": study.title,
         "minutes": dict(study.minutes),
         "smaller": dict(study.smaller),
-        "claims": [_claim_record(claim) for claim in study.claims],
+        "claims": [claim_record(claim) for claim in study.claims],
         "runs": {scale: _keys(study.runs(scale)) for scale in SCALES},
         "found": None
         if result is None
@@ -165,18 +168,6 @@ def _record(study: Study, result: Result | None) -> dict[str, Any]:
             "changed_since": changed_since(result),
             "verdicts": {judged.claim.name: judged.verdict for judged in result.claims},
         },
-    }
-
-
-def _claim_record(claim: Claim) -> dict[str, str]:
-    return {
-        "name": claim.name,
-        "sentence": claim.sentence,
-        "quantity": claim.quantity,
-        "over": claim.over,
-        "paper": claim.paper,
-        "criterion": str(claim.criterion),
-        "reason": claim.criterion.reason,
     }
 
 

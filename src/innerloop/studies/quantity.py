@@ -87,16 +87,21 @@ def over_prompts(
     The models stay what they are and prompts are drawn anew: the intervals of independent numbers
     add up as squares, and the one of their mean is narrower by the root of their number.
     """
+    if len(measured) == 1:  # also where it is infinite
+        return measured[0].value, measured[0].low, measured[0].high
     there, back = _scale(ratio)
     values = np.array([there(quantity.value) for quantity in measured])
-    below = np.array([there(quantity.value) - there(quantity.low) for quantity in measured])
-    above = np.array([there(quantity.high) - there(quantity.value) for quantity in measured])
-    with np.errstate(invalid="ignore"):
+    if not np.isfinite(values).all():
+        lows, highs = ([getattr(each, end) for each in measured] for end in ("low", "high"))
+        same = _the_same(values, measured[0].value)
+        # An interval around infinity is wherever the intervals of the seeds reach.
+        return (same, same, same) if math.isnan(same) else (same, min(lows), max(highs))
+    with np.errstate(invalid="ignore"):  # ends may be infinite
+        below = values - np.array([there(quantity.low) for quantity in measured])
+        above = np.array([there(quantity.high) for quantity in measured]) - values
         middle = float(values.mean())
         low = middle - float(np.sqrt((below**2).sum())) / len(values)
         high = middle + float(np.sqrt((above**2).sum())) / len(values)
-    if len(measured) == 1:  # also where it is infinite
-        return measured[0].value, measured[0].low, measured[0].high
     return back(middle), back(low), back(high)
 
 
@@ -105,8 +110,7 @@ def over_seeds(values: Sequence[float], *, ratio: bool = False) -> tuple[float, 
     there, back = _scale(ratio)
     found = np.array([there(value) for value in values])
     if not np.isfinite(found).all():
-        # All infinite is a finding; some of them is none that an interval could be put around.
-        same = values[0] if bool((found == found[0]).all()) else math.nan
+        same = _the_same(found, values[0])
         return same, same, same
     middle = float(found.mean())
     error = float(found.std(ddof=1)) / math.sqrt(len(found))
@@ -114,11 +118,16 @@ def over_seeds(values: Sequence[float], *, ratio: bool = False) -> tuple[float, 
     return back(middle), back(middle - half), back(middle + half)
 
 
+def _the_same(found: np.ndarray, value: float) -> float:
+    """Where numbers are infinite: all alike is a finding, some of them is not a number."""
+    return value if bool((found == found[0]).all()) else math.nan
+
+
 def _scale(ratio: bool) -> tuple[Callable[[float], float], Callable[[float], float]]:
     """Where numbers are averaged: as they are, or as logarithms."""
     if not ratio:
         return float, float
-    return _logarithm, lambda value: math.exp(value) if value < 700 else math.inf
+    return _logarithm, lambda value: math.inf if value >= 700 else math.exp(value)
 
 
 def _logarithm(value: float) -> float:

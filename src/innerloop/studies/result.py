@@ -5,7 +5,9 @@ import math
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import metadata
+from io import StringIO
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,10 +17,10 @@ from innerloop.core.errors import InnerloopError
 from innerloop.core.files import write_atomically
 from innerloop.studies.claim import Claim, Criterion, Judged, Verdict
 from innerloop.studies.drawing import save_small
-from innerloop.studies.study import Findings, Study, Tables
-from innerloop.training.families import Scale
+from innerloop.studies.study import Findings, Study
+from innerloop.training.families import SCALES, Scale
 
-CLAIMS, FIGURE = "claims.json", "figure.png"
+CLAIMS, FIGURE, ERROR = "claims.json", "figure.png", "error.txt"
 FORMAT = 1
 
 
@@ -65,6 +67,12 @@ class Result:
         """The picture."""
         return self.folder / FIGURE
 
+    @property
+    def complete(self) -> bool:
+        """Whether all files that it names are there."""
+        tables = [self.folder / f"{name}.csv" for name in self.tables]
+        return all(file.is_file() for file in (self.figure, *tables))
+
     def table(self, name: str) -> pd.DataFrame:
         """One of its tables."""
         return pd.read_csv(self.folder / f"{name}.csv")
@@ -97,29 +105,39 @@ def write_result(
     seconds: float,
     finished: str,
 ) -> Result:
-    """Judge the claims, write tables and figure, then claims.json: a folder with it is complete."""
+    """Judge the claims, write tables and figure, then claims.json: a folder with it is complete.
+
+    What can go wrong with a study goes wrong before anything of an earlier result is gone.
+    """
     folder = place(root, study, scale)
-    (folder / CLAIMS).unlink(missing_ok=True)
     result = Result(
         folder=folder, paper=study.paper, id=study.id, title=study.title, scale=scale, seeds=seeds,
-        claims=study.judge(findings, scale), notes=findings.notes,
+        claims=study.judge(findings, scale, seeds), notes=findings.notes,
         smaller=study.smaller.get(scale, ""), runs=tuple(runs), training_seconds=training_seconds,
         seconds=seconds, finished=finished, versions=versions(),
         fingerprint=study.fingerprint(scale, seeds), tables=tuple(findings.tables),
     )  # fmt: skip
-    for name, table in findings.tables.items():
-        _write_table(table, folder / f"{name}.csv")
-    # From what was written: a figure that needs more than its CSV holds fails here.
-    drawn = study.draw(read_tables(result))
+    written = {name: _as_text(table) for name, table in findings.tables.items()}
+    # From what is written: a figure that needs more than its CSV holds fails here.
+    drawn = study.draw({name: pd.read_csv(StringIO(text)) for name, text in written.items()})
+    for old in (CLAIMS, ERROR):
+        (folder / old).unlink(missing_ok=True)
+    for name, table in written.items():
+        write_atomically(folder / f"{name}.csv", partial(Path.write_text, data=table))
     write_atomically(folder / FIGURE, lambda file: save_small(drawn, file))
     text = json.dumps({"format": FORMAT, **_plain(result)}, indent=1, allow_nan=False) + "\n"
     write_atomically(folder / CLAIMS, lambda file: file.write_text(text))
     return result
 
 
-def read_tables(result: Result) -> Tables:
-    """All tables of a result."""
-    return {name: result.table(name) for name in result.tables}
+def find_result(root: Path, study: Study, *, scale: Scale, seeds: int) -> Result | None:
+    """What a study came to, if it is complete and of the same code, with as many seeds or more."""
+    try:
+        found = read_result(place(root, study, scale))
+    except InnerloopError:
+        return None
+    same = found.fingerprint == study.fingerprint(scale, found.seeds)
+    return found if same and found.seeds >= seeds and found.complete else None
 
 
 def read_result(folder: Path, file: str = CLAIMS) -> Result:
@@ -127,6 +145,8 @@ def read_result(folder: Path, file: str = CLAIMS) -> Result:
     path = folder / file
     try:
         told = json.loads(path.read_text())
+        if not isinstance(told, dict) or told["scale"] not in SCALES:
+            raise ValueError("no result")
         if told.pop("format") != FORMAT:
             raise InnerloopError(f"{path} was written by another version: reproduce it again.")
         claims = tuple(_judged(claim) for claim in told.pop("claims"))
@@ -139,15 +159,21 @@ def read_result(folder: Path, file: str = CLAIMS) -> Result:
         raise InnerloopError(f"{path} holds no results: reproduce the study again.") from error
 
 
-def read_results(root: Path) -> list[Result]:
-    """All complete results below a folder, by scale, paper and id; damaged ones are left out."""
+def read_results(root: Path) -> tuple[list[Result], list[str]]:
+    """All complete results below a folder, by scale, paper and id, and why others are left out."""
     found: list[Result] = []
+    refused: list[str] = []
     for path in sorted(root.glob(f"*/*/*/{CLAIMS}")):
         try:
-            found.append(read_result(path.parent))
-        except InnerloopError:
-            continue  # one broken folder does not hide the others
-    return found
+            result = read_result(path.parent)
+        except InnerloopError as error:
+            refused.append(str(error))  # one broken folder does not hide the others
+            continue
+        if result.complete:
+            found.append(result)
+        else:
+            refused.append(f"{result.folder} lacks some of its files: reproduce the study again.")
+    return found, refused
 
 
 def versions() -> dict[str, str]:
@@ -160,8 +186,8 @@ def versions() -> dict[str, str]:
     }
 
 
-def _write_table(table: pd.DataFrame, path: Path) -> None:
-    write_atomically(path, lambda file: table.to_csv(file, index=False, float_format="%.6g"))
+def _as_text(table: pd.DataFrame) -> str:
+    return table.to_csv(index=False, float_format="%.6g")
 
 
 def _plain(result: Result) -> dict[str, Any]:
@@ -174,15 +200,21 @@ def _plain(result: Result) -> dict[str, Any]:
     return {**told, "claims": [_told(judged) for judged in result.claims]}
 
 
-def _told(judged: Judged) -> dict[str, Any]:
-    criterion = judged.claim.criterion
+def claim_record(claim: Claim) -> dict[str, Any]:
+    """A claim in what JSON has."""
     return {
-        **asdict(judged.claim),
+        **asdict(claim),
         "criterion": {
-            "at_least": _number(criterion.at_least),
-            "at_most": _number(criterion.at_most),
-            "reason": criterion.reason,
+            "at_least": _number(claim.criterion.at_least),
+            "at_most": _number(claim.criterion.at_most),
+            "reason": claim.criterion.reason,
         },
+    }
+
+
+def _told(judged: Judged) -> dict[str, Any]:
+    return {
+        **claim_record(judged.claim),
         "value": _number(judged.value),
         "low": _number(judged.low),
         "high": _number(judged.high),

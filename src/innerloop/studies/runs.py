@@ -1,11 +1,14 @@
 """What the studies train, at each scale: written once, so that studies share runs."""
 
+from functools import cache
+
 from innerloop.training.config import RunConfig
 from innerloop.training.families import Scale
 from innerloop.training.overrides import with_overrides
 from innerloop.training.recipes import find_recipe
 
 
+@cache  # studies ask for the same runs again and again, and merging settings takes its time
 def trained(recipe: str, scale: Scale, *changes: str) -> RunConfig:
     """A recipe at a scale, with settings changed as on the command line (`steps=500`)."""
     return with_overrides(find_recipe(recipe, scale), changes)

@@ -1,17 +1,16 @@
 """A study: a figure, table or theorem as one function, and what it declares beforehand."""
 
 import hashlib
-import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from innerloop.core.errors import ConfigurationError
 from innerloop.studies.claim import Claim, Judged, judge
+from innerloop.studies.code import code_of
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import Quantity
 from innerloop.training.config import RunConfig
@@ -64,8 +63,8 @@ class Study:
         """`PAPER/ID`."""
         return f"{self.paper}/{self.id}"
 
-    def judge(self, findings: Findings, scale: Scale) -> tuple[Judged, ...]:
-        """Every claim with its verdict; a claim that was not measured is a mistake."""
+    def judge(self, findings: Findings, scale: Scale, seeds: int) -> tuple[Judged, ...]:
+        """Every claim with its verdict; one that was not measured for every seed is a mistake."""
         names = {claim.name for claim in self.claims}
         if set(findings.measured) != names:
             raise ConfigurationError(
@@ -76,6 +75,12 @@ class Study:
         for claim in self.claims:
             found = findings.measured[claim.name]
             several = [found] if isinstance(found, Quantity) else list(found)
+            expected = 1 if claim.over == "exact" else seeds
+            if len(several) != expected:
+                raise ConfigurationError(
+                    f"{self.name} has measured {len(several)} numbers for the claim {claim.name}, "
+                    f"expected {expected}: one a seed, or one where it is exact."
+                )
             judged.append(judge(claim, several, scale))
         return tuple(judged)
 
@@ -91,24 +96,13 @@ class Study:
         """The same for the same results: code, claims and runs, at a scale, with so many seeds."""
         runs = self.seeded_runs(scale, seeds)
         told = {
-            "code": _code_of(self.measure),
+            "code": code_of(self.measure),
             "claims": [repr(claim) for claim in self.claims],
             "runs": sorted(f"{label}/{config.key()}" for (label, _), config in runs.items()),
             "scale": scale,
             "seeds": seeds,
         }
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _code_of(measure: Callable[[Lab], Findings]) -> list[str]:
-    """The text of the module that a study stands in, and of its neighbours in a package."""
-    path = Path(inspect.getfile(measure))
-    if not path.is_file():  # written in a shell
-        return [measure.__code__.co_code.hex()]
-    package = (
-        sorted(path.parent.glob("[!_]*.py")) if (path.parent / "__init__.py").is_file() else []
-    )
-    return [file.read_text("utf-8") for file in package or [path]]
 
 
 def declare(

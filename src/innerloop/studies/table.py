@@ -60,16 +60,16 @@ PAPERS = {
     "chen2025": "Bypassing the Exponential Dependency: Looped Transformers Efficiently Learn "
     "In-context by Multi-step Gradient Descent",
 }
-"""The papers by the keys that studies use."""
+"""Titles of the papers by the keys that studies use."""
 
 
 def find_studies(name: str) -> tuple[Study, ...]:
     """The study `PAPER/ID`, or all of `PAPER`; an unknown name is refused."""
-    paper, _, own = name.partition("/")
-    if paper not in PAPERS:
-        raise ConfigurationError(unknown("paper", paper, PAPERS))
+    paper, slash, own = name.partition("/")
     of_paper = tuple(study for study in STUDIES if study.paper == paper)
-    if not own:
+    if not of_paper:
+        raise ConfigurationError(unknown("paper", paper, {study.paper for study in STUDIES}))
+    if not slash:
         return of_paper
     found = tuple(study for study in of_paper if own in (study.id, *study.also))
     if not found:

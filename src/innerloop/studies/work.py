@@ -33,8 +33,8 @@ def measure(
     runs = _finished_runs(study, scale, seeds, store)
     lab = Lab(study=study.name, scale=scale, seeds=seeds, runs=runs, tell=tell, stop=stop)
     began = time.perf_counter()
-    findings = study.measure(lab)
     distinct = {run.path: run for run in runs.values()}
+    findings = study.measure(lab)
     return write_result(
         results,
         study,
@@ -70,8 +70,11 @@ def training_seconds(run: Run) -> float:
         return 0.0
     total = last = 0.0
     for line in path.read_text().splitlines():
-        seconds = float(json.loads(line)["seconds"])
-        if seconds < last:  # a new stretch
+        try:
+            seconds = float(json.loads(line)["seconds"])
+        except (ValueError, KeyError, TypeError):
+            continue  # cut off by a kill
+        if seconds < last:  # a new stretch: each begins with a line of zero
             total += last
         last = seconds
     return total + last

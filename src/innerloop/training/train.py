@@ -87,6 +87,7 @@ class _Session:
 
     def work(self, stop: Callable[[], bool], stored: dict[str, Any] | None) -> None:
         """Take steps until there is a reason to stop."""
+        self._time(0.0, None)  # a stretch begins
         if stored is not None:
             self.error = stored["error"]
         else:
@@ -145,9 +146,7 @@ class _Session:
 
     def _tell(self, taken: Taken) -> None:
         speed, left = self.clock.look(self.trainer.step)
-        with (self.run.path / TIMINGS).open("a") as file:
-            line = {"step": self.trainer.step, "seconds": self.clock.elapsed, "speed": speed}
-            file.write(json.dumps(line) + "\n")
+        self._time(self.clock.elapsed, speed)
         if self.report is None:
             return
         self.report(
@@ -163,6 +162,14 @@ class _Session:
                 seconds_left=left,
             )
         )
+
+    def _time(self, seconds: float, speed: float | None) -> None:
+        """A line of timings: apart from metrics, which are the same whenever a run is stopped."""
+        line = {"step": self.trainer.step, "seconds": seconds, "speed": speed}
+        with (self.run.path / TIMINGS).open("a") as file:
+            # What a kill has cut off ends here, and does not spoil this line.
+            cut = "\n" if speed is None and file.tell() > 0 else ""
+            file.write(cut + json.dumps(line) + "\n")
 
     def _save(self, *, finished: bool) -> bool:
         """Write a checkpoint, and say so, unless the run seems to diverge."""
