@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from innerloop.analysis.probing import ProbeErrors, Probing
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import EXACT_CIRCUIT
@@ -20,12 +19,13 @@ from innerloop.studies.akyurek2022.agreement import (
     RIDGE,
     STEP,
     algorithms,
-    median_over_prefixes,
+    fig1,
     nearer,
     prediction_distances,
+    share_that_agrees,
     weight_distances,
 )
-from innerloop.studies.akyurek2022.bayes import check, growth
+from innerloop.studies.akyurek2022.bayes import check, distance, fig2, growth
 from innerloop.studies.akyurek2022.primitive_layers import (
     EXPECTED,
     NORMS,
@@ -33,21 +33,26 @@ from innerloop.studies.akyurek2022.primitive_layers import (
     Norm,
     layer_error,
 )
-from innerloop.studies.akyurek2022.probes import (
-    ByLayer,
-    attention_to_last,
-    both,
-    lowest_over_first,
-    reached,
-)
-from innerloop.studies.akyurek2022.sizes import phases
-from innerloop.studies.akyurek2022.theorems import width_order
+from innerloop.studies.akyurek2022.sizes import DEPTHS, WIDTHS, fig3, phases
+from innerloop.studies.akyurek2022.theorems import thm1, thm2, width_order
+from innerloop.studies.akyurek_circuits import theorem_1, theorem_2
+from innerloop.studies.claim import Claim, Verdict, judge
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import Quantity
+from innerloop.studies.study import Study
 from innerloop.tasks import LinearRegression
 
 TASK = LinearRegression(dims=3)
 POINTS = 7
+
+
+def claim_of(study: Study, name: str) -> Claim:
+    return next(claim for claim in study.claims if claim.name == name)
+
+
+def verdict(study: Study, name: str, *measured: Quantity) -> Verdict:
+    """The verdict on what each seed came to, at a scale at which something is concluded."""
+    return judge(claim_of(study, name), measured, "laptop").verdict
 
 
 @pytest.fixture
@@ -116,9 +121,26 @@ def test_implicit_weights_of_least_squares(lab: Lab, prompt: Prompt) -> None:
     assert float((found[RIDGE] - difference / 3).abs().amax()) < 1e-5
 
 
-def test_almost_any_number_of_examples_is_the_median(lab: Lab) -> None:
-    distances = torch.tensor([[9.0, 1.0, 2.0, 100.0]]).expand(20, -1)  # prefix 0 does not count
-    assert median_over_prefixes(lab, distances, 0).value == pytest.approx(2.0)
+@pytest.mark.parametrize("name", ["predictions", "implicit-weights"])
+def test_almost_any_number_of_examples_is_nine_in_ten(lab: Lab, name: str) -> None:
+    """Four of ten prefixes are off, and the median over prefixes is within 0.01 all the same."""
+    means = torch.tensor([9.0, *[0.005] * 6, *[0.05] * 4])  # prefix 0 does not count
+    distances = means.expand(20, -1)  # (P, n)
+    assert float(distances[:, 1:].mean(dim=0).quantile(0.5)) < 0.01
+    half = share_that_agrees(lab, distances, 0)
+    assert half == Quantity(0.6, 0.6, 0.6)
+    assert verdict(fig1, name, half) == "not confirmed"
+    most = share_that_agrees(lab, distances[:, [0, 1, 2, 3, 4, 5, 6, 1, 2, 3, 7]], 0)
+    assert verdict(fig1, name, most) == "confirmed"
+
+
+def test_the_share_that_agrees_has_an_interval_over_prompts(lab: Lab) -> None:
+    """A prefix at the very edge is on either side of it, as prompts are drawn."""
+    distances = torch.full((20, 3), 0.001)
+    distances[::2, 2], distances[1::2, 2] = 0.0, 0.0199  # a mean of 0.00995
+    found = share_that_agrees(lab, distances, 0)
+    assert (found.value, found.low, found.high) == (1.0, 0.5, 1.0)
+    assert verdict(fig1, "predictions", found) == "inconclusive"
 
 
 def test_phases_by_depth(lab: Lab, prompt: Prompt, others: dict[str, Learner[Any]]) -> None:
@@ -139,6 +161,36 @@ def test_phases_by_depth(lab: Lab, prompt: Prompt, others: dict[str, Learner[Any
     assert seen["modest-width"].high < 1
 
 
+def sized(nearest: dict[tuple[str, int], str]) -> dict[tuple[str, int], dict[str, Tensor]]:
+    """Distances (P, n) at laptop scale, at which an algorithm is nearer by half than all others."""
+    sizes = [("layers", size) for size in DEPTHS["laptop"]]
+    sizes += [("width", size) for size in WIDTHS["laptop"]]
+    return {
+        size: {
+            label: torch.full((20, 4), 0.5 if nearest.get(size) == label else 1.0)
+            for label in ALGORITHMS
+        }
+        for size in sizes
+    }
+
+
+def test_one_pass_is_not_one_step() -> None:
+    lab = Lab(study="akyurek2022/test", scale="laptop")
+    seen = phases(lab, sized({("layers", 1): PASS}), 0)
+    assert seen["shallow"] == Quantity(2.0, 2.0, 2.0)
+    assert verdict(fig3, "shallow", seen["shallow"]) == "not confirmed"
+    seen = phases(lab, sized({("layers", 1): STEP}), 0)
+    assert verdict(fig3, "shallow", seen["shallow"]) == "confirmed"
+
+
+def test_slightly_deeper_is_the_next_depth_and_not_the_best_one() -> None:
+    lab = Lab(study="akyurek2022/test", scale="laptop")
+    seen = phases(lab, sized({("layers", 2): LEAST_SQUARES, ("layers", 4): RIDGE}), 0)
+    assert verdict(fig3, "deeper", seen["deeper"]) == "not confirmed"
+    seen = phases(lab, sized({("layers", 2): RIDGE, ("layers", 4): LEAST_SQUARES}), 0)
+    assert verdict(fig3, "deeper", seen["deeper"]) == "confirmed"
+
+
 def test_the_penalty_of_least_risk_is_found(lab: Lab) -> None:
     tasks = [LinearRegression(dims=3, noise=noise) for noise in (0.5, 1.0)]
     right = [
@@ -156,47 +208,39 @@ def test_the_penalty_of_least_risk_is_found(lab: Lab) -> None:
     assert wrong[0].agreement.low > 0.01
 
 
-def probing(errors: Tensor, attention: Tensor) -> Probing:
-    """Probes with these errors (S, p) on 20 prompts, of targets of variance 2 in 4 dimensions."""
-    layers, prefixes = errors.shape
-    found = ProbeErrors(
-        mean=errors,
-        low=errors,
-        high=errors,
-        training=errors,
-        by_prompt=errors[..., None].expand(-1, -1, 20),
-    )
-    return Probing(
-        steps=torch.arange(layers),
-        prefixes=torch.arange(1, prefixes + 1),
-        errors=found,
-        control=None,
-        variances=torch.full((prefixes,), 2.0),
-        attention=attention,
-        dims=4,
-    )
+def test_equivalence_is_measured_as_in_figure_1(lab: Lab) -> None:
+    """Over d and from one example on; over E[y^2] with prefix 0, 0.011 would be 0.0073."""
+    ridge = torch.zeros(20, 5, 1)  # (P, n, k)
+    answers = torch.full((20, 5, 1), 0.033**0.5)  # off by 0.011 d at d = 3
+    answers[:, 0] = 0
+    assert float((answers - ridge).square().mean()) / (3 + 1.0**2) < 0.01
+    found = lab.mean(distance(answers, ridge, 3))
+    assert found.value == pytest.approx(0.011)
+    assert verdict(fig2, "equivalent", found) == "not confirmed"
 
 
-def test_errors_by_layer(lab: Lab) -> None:
-    errors = torch.tensor([[0.5, 0.5], [0.5, 0.4], [0.2, 0.1], [0.1, 0.1]]).double()
-    attention = torch.zeros(4, 2, 5).double()
-    attention[3, 0, 1], attention[3, 0, 0] = 0.75, 0.25  # after one example: y_1
-    attention[3, 1, 3], attention[3, 1, 4] = 0.25, 0.75  # after two: y_2
-    found = probing(errors, attention)
-    own = ByLayer.of(found)
-    means = own.errors.mean(dim=0)
-    assert means.tolist() == pytest.approx([1.0, 0.9, 0.3, 0.2])
-    assert own.best == 3
-    assert float(lowest_over_first(means)) == pytest.approx(0.2)
-    assert float(reached(means)) == 2  # 0.3 is below the middle of 1.0 and 0.2
-    assert attention_to_last(found, 3) == pytest.approx(0.5)
-    assert attention_to_last(found, 0) == 0
-    sooner = ByLayer.of(probing(errors[[0, 2, 3, 3]], attention))
-    layers = both(lab, lambda one, other: reached(one) - reached(other), own, sooner, 0)
-    assert layers == Quantity(1.0, 1.0, 1.0)
+def test_prefix_0_is_left_out_of_the_grid_of_penalties(lab: Lab) -> None:
+    """So that the table and the claim have one measure."""
+    task = LinearRegression(dims=3, noise=1.0)
+    prompt = lab.draw(task, POINTS)
+    found = check(lab, Ridge(2.0), prompt, task)
+    table = found.check.table
+    at_expected = float(table.loc[table["penalty"] == 1.0, "mean"].iloc[0])
+    assert at_expected / 3 == pytest.approx(found.agreement.value)
 
 
-def test_what_stays_as_it_is_gains_nothing() -> None:
-    flat = torch.full((3, 4), 0.5)
-    assert lowest_over_first(flat).tolist() == [1.0] * 3
-    assert reached(flat).tolist() == [0.0] * 3
+@pytest.mark.parametrize(("study", "limit", "chain"), [(thm1, theorem_1, 9), (thm2, theorem_2, 14)])
+def test_the_note_and_the_limit_have_one_count(study: Study, limit: Any, chain: int) -> None:
+    allowed = limit(None)
+    assert allowed.pre + allowed.step + allowed.post == chain
+    assert "printed in the proof" in claim_of(study, "within-the-theorem").criterion.reason
+    found = study.measure(Lab(study=study.name, scale="smoke"))
+    told = next(note for note in found.notes if "O(1)" in note)
+    assert f"{chain} primitives" in told
+    assert f"{allowed.pre} before the steps" in told
+    assert f"{allowed.step} a step" in told
+    shapes = found.tables["shapes"]
+    steps = shapes.loc[shapes["part"] == "step", :]
+    assert set(steps["layers allowed"]) == {allowed.step}
+    (layers,) = set(steps["layers"])
+    assert f"{'one' if layers == 1 else 'three'} layer" in told

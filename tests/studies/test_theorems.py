@@ -86,6 +86,15 @@ def test_an_exact_circuit_has_no_parameter() -> None:
     assert len(draw_theorem(found.tables).axes) == 1
 
 
+def test_a_theorem_says_where_its_numbers_stand() -> None:
+    theorem = Theorem(rows=CAUSAL, says="It is gradient descent.")
+    _, usual = theorem_claims(theorem)
+    assert usual.criterion.reason == "the theorem states the numbers"
+    _, other = theorem_claims(replace(theorem, stated_by="the printed chain"))
+    assert other.criterion.reason == "the printed chain states the numbers"
+    assert "larger than the printed chain allows" in other.quantity
+
+
 def test_each_form_has_a_claim_of_its_own() -> None:
     theorem = Theorem(rows=CAUSAL, says="It is gradient descent.", parameter=PARAMETER)
     claim = theorem_claims(theorem)[-1]

@@ -17,6 +17,10 @@ from innerloop.tasks import LinearRegression
 
 HEADS = (2, 2, 0)
 """Of the proof of lemma 1; nothing comes after the steps."""
+BEFORE = 1
+"""Layers before the steps: the first primitive of both chains, which moves x."""
+SGD_CHAIN, UPDATE_CHAIN = 9, 14
+"""Primitives of the printed chains, each of them a layer by lemma 1."""
 
 
 def gradient_descent_in_turn(settings: Sgd) -> InTurn:
@@ -46,12 +50,17 @@ def noisy_regression(settings: ShermanMorrison) -> LinearRegression:
 
 def theorem_1(settings: Sgd) -> Limit:
     """A step of gradient descent, as it is printed."""
-    return Limit(theorem="akyurek2022 theorem 1", pre=1, step=8, post=0, heads=HEADS)
+    return _printed("akyurek2022 theorem 1", SGD_CHAIN)
 
 
 def theorem_2(settings: ShermanMorrison) -> Limit:
     """A Sherman-Morrison update, as it is printed."""
-    return Limit(theorem="akyurek2022 theorem 2", pre=1, step=13, post=0, heads=HEADS)
+    return _printed("akyurek2022 theorem 2", UPDATE_CHAIN)
+
+
+def _printed(theorem: str, chain: int) -> Limit:
+    """The layers of a chain of so many primitives."""
+    return Limit(theorem=theorem, pre=BEFORE, step=chain - BEFORE, post=0, heads=HEADS)
 
 
 ROWS: tuple[Equality, ...] = (

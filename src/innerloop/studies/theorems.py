@@ -75,6 +75,8 @@ class Theorem:
     """None where the construction is exact."""
     sizes: tuple[tuple[int, int], ...] = ()
     """Dimensions and points beyond those of the rows, such as the paper's own."""
+    stated_by: str = "the theorem"
+    """Where the layers and heads that are allowed stand: in its proof, if it has orders alone."""
 
 
 def powers(base: float, first: float, last: float, each: int = 1) -> tuple[float, ...]:
@@ -115,8 +117,9 @@ def theorem_claims(theorem: Theorem) -> tuple[Claim, ...]:
         Claim(
             name="within-the-theorem",
             sentence="Its layers and heads, before, in and after the steps, are as few as stated.",
-            quantity="parts of the circuit that are larger than the theorem allows, over all sizes",
-            criterion=Criterion(at_most=0, reason="the theorem states the numbers"),
+            quantity=f"parts of the circuit that are larger than {theorem.stated_by} allows, over "
+            "all sizes",
+            criterion=Criterion(at_most=0, reason=f"{theorem.stated_by} states the numbers"),
             over="exact",
         ),
     ]

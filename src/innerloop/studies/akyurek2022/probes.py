@@ -1,23 +1,30 @@
 """Figure 4: what probes decode from the hidden states of a trained model, and where they look.
 
-Shapes: P prompts, S layers, p prefixes, T tokens.
+Shapes: p prefixes, T tokens.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from innerloop.analysis.probe_program import ProbeSettings
 from innerloop.analysis.probing import Probing, Target, least_squares, moment, probe
+from innerloop.studies.akyurek2022.probe_curves import (
+    ByLayer,
+    attention_to_last,
+    both,
+    located,
+    lowest_over_first,
+    reached,
+    undecoded,
+)
 from innerloop.studies.claim import Claim, Criterion
 from innerloop.studies.drawing import draw_curves, heatmap, legend, level, name, panels
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity, estimate
+from innerloop.studies.quantity import Quantity, exact
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Findings, Tables, declare
 from innerloop.studies.tables import curve, record, rows_where, stacked
@@ -33,57 +40,11 @@ DECODED = Criterion(
     "the layers",
 )
 BEATS = Criterion(at_least=1.0, reason="better, however little")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ByLayer:
-    """Errors of probes over the target's variance, averaged over prefixes."""
-
-    errors: Tensor
-    """(P, S); a mean of 1 is to know the target's mean and nothing else."""
-    training: Tensor
-    """(S,): on the prompts that they were trained on."""
-
-    @classmethod
-    def of(cls, found: Probing) -> "ByLayer":
-        """Prefixes count alike, whatever the size of their targets."""
-        over = found.dims / found.variances  # (p,)
-        errors = (found.errors.by_prompt * over[:, None]).mean(dim=1).T  # (P, S)
-        return cls(errors, (found.errors.training * over).mean(dim=1))
-
-    @property
-    def best(self) -> int:
-        """The layer with the lowest error."""
-        return int(self.errors.mean(dim=0).argmin())
-
-
-def lowest_over_first(means: Tensor) -> Tensor:
-    """What is left at the best layer of what the input layer leaves: (..) of errors (.., S)."""
-    return means.amin(dim=-1) / means[..., 0]
-
-
-def reached(means: Tensor) -> Tensor:
-    """The first layer with at most the mean of the first and the lowest error: (..) of (.., S)."""
-    half = (means[..., :1] + means.amin(dim=-1, keepdim=True)) / 2  # (.., 1)
-    # The first of the largest: argmax of what is true.
-    return (means <= half).double().argmax(dim=-1).double()
-
-
-def both(
-    lab: Lab,
-    statistic: Callable[[Tensor, Tensor], Tensor],
-    one: ByLayer,
-    other: ByLayer,
-    seed: int,
-) -> Quantity:
-    """A function of the mean errors (.., S) of two kinds of probes, on the same prompts."""
-    layers = one.errors.shape[1]
-    return estimate(
-        lambda means: statistic(means[..., :layers], means[..., layers:]),
-        torch.cat([one.errors, other.errors], dim=1),  # (P, 2 S)
-        draws=lab.draws,
-        generator=lab.generator("bootstrap", seed),
-    )
+UNLESS = "; no number unless the best layer leaves less than 0.25 of the variance"
+PROMPTS: dict[Scale, int] = {"smoke": 64, "laptop": 5000, "paper": 50_000}
+"""That probes are trained on."""
+STEPS: dict[Scale, int] = {"smoke": 20, "laptop": 500, "paper": 5000}
+"""Of Adam, for probes."""
 
 
 def _fig4_runs(scale: Scale) -> Mapping[str, RunConfig]:
@@ -122,7 +83,7 @@ def _draw_fig4(tables: Tables) -> Figure:
         Claim(
             name="moment-decoded",
             sentence="X'y is decoded accurately deep in the network, and not from its input.",
-            quantity="error of the MLP probe at the best layer / at the input layer",
+            quantity=f"error of the MLP probe at the best layer / at the input layer{UNLESS}",
             criterion=DECODED,
             over="prompts",
             ratio=True,
@@ -130,7 +91,7 @@ def _draw_fig4(tables: Tables) -> Figure:
         Claim(
             name="weights-decoded",
             sentence="w is decoded accurately deep in the network, and not from its input.",
-            quantity="error of the MLP probe at the best layer / at the input layer",
+            quantity=f"error of the MLP probe at the best layer / at the input layer{UNLESS}",
             criterion=DECODED,
             over="prompts",
             ratio=True,
@@ -139,7 +100,7 @@ def _draw_fig4(tables: Tables) -> Figure:
             name="moment-first",
             sentence="X'y becomes predictable before w does.",
             quantity="layers between: from where half of the way to the best layer's error of X'y "
-            "is made, to where that of w is",
+            f"is made, to where that of w is{UNLESS}, for both",
             criterion=Criterion(at_least=1, reason="one layer later at least"),
             over="prompts",
             paper="about layers 7 and 12 of 16",
@@ -164,26 +125,27 @@ def _draw_fig4(tables: Tables) -> Figure:
             name="attention",
             sentence="Probes look at the right token: w of the first i examples is found at y_i.",
             quantity="attention of the MLP probe for w to the last y, best layer, mean over "
-            "prefixes",
+            f"prefixes{UNLESS}",
             criterion=Criterion(at_least=0.5, reason="more than all other tokens together"),
-            over="prompts",
+            over="seeds",
         ),
     ),
     draw=_draw_fig4,
     runs=_fig4_runs,
     minutes={"smoke": 0.2, "laptop": 13, "paper": 5000},
     smaller={
-        "smoke": "3 dimensions, 6 examples, 2 layers of width 16, 20 steps; 20 steps of Adam for "
-        "probes on 64 prompts.",
+        "smoke": "3 dimensions, 6 examples, 2 layers of width 16, 20 steps; "
+        f"{STEPS['smoke']} steps of Adam for probes on {PROMPTS['smoke']} prompts.",
         "laptop": "5 dimensions instead of 8, 10 examples instead of 40, 8 layers of width 64 "
         "instead of 16 of 512; MLPs of 64 units instead of 512, at 3, 5 and 10 "
-        "examples, trained for 500 steps on 8000 prompts.",
+        f"examples, trained for {STEPS['laptop']} steps on {PROMPTS['laptop']} prompts.",
     },
 )
 def fig4(lab: Lab) -> Findings:
     """Linear and MLP probes for both targets, after each layer and at several prefixes."""
     measured: dict[str, list[Quantity]] = {claim.name: [] for claim in fig4.claims}
     first: dict[tuple[str, str], Probing] = {}
+    by_target: dict[str, list[ByLayer]] = {target: [] for target in TARGETS}
     for seed in lab.seeds:
         found = {
             (target, reader): _probe(lab, target, reader, seed)
@@ -192,25 +154,14 @@ def fig4(lab: Lab) -> Findings:
         }
         first = first or found
         curves = {key: ByLayer.of(one) for key, one in found.items()}
-        for word, target in (("moment", "X'y"), ("weights", "w")):
-            mlp, linear = curves[target, MLP], curves[target, LINEAR]
-            gain = both(lab, lambda own, _: lowest_over_first(own), mlp, linear, seed)
-            times = both(
-                lab, lambda own, plain: plain.amin(dim=-1) / own.amin(dim=-1), mlp, linear, seed
-            )
-            measured[f"{word}-decoded"].append(gain)
-            measured[f"{word}-nonlinear"].append(times)
-        measured["moment-first"].append(
-            both(
-                lab,
-                lambda weights, moments: reached(weights) - reached(moments),
-                curves["w", MLP],
-                curves["X'y", MLP],
-                seed,
-            )
-        )
-        looks = attention_to_last(found["w", MLP], curves["w", MLP].best)
-        measured["attention"].append(Quantity(looks, looks, looks))
+        for target, several in by_target.items():
+            several.append(curves[target, MLP])
+        for claim, quantity in claims_by_layer(lab, curves, seed).items():
+            measured[claim].append(quantity)
+        weights = curves["w", MLP]
+        # Scores are of places: no prompt changes them, and only another training would.
+        looks = exact(attention_to_last(found["w", MLP], weights.best))
+        measured["attention"].append(located(looks, weights))
     return Findings(
         tables={
             "by-layer": stacked([_layers(lab, *key, one) for key, one in first.items()]),
@@ -220,8 +171,28 @@ def fig4(lab: Lab) -> Findings:
         notes=(
             "Scores of probes are learned by place, as the shape of W_p in the paper's appendix "
             "has it. Errors are over the target's variance, averaged over prefixes.",
+            *undecoded(by_target),
         ),
     )
+
+
+def claims_by_layer(
+    lab: Lab, curves: Mapping[tuple[str, str], ByLayer], seed: int
+) -> dict[str, Quantity]:
+    """What is claimed of errors by layer, by claim."""
+    measured: dict[str, Quantity] = {}
+    for word, target in (("moment", "X'y"), ("weights", "w")):
+        mlp, linear = curves[target, MLP], curves[target, LINEAR]
+        gain = both(lab, lambda own, _: lowest_over_first(own), mlp, linear, seed)
+        measured[f"{word}-decoded"] = located(gain, mlp)
+        # Of the two readers, and not of a place: it stays as it was measured.
+        measured[f"{word}-nonlinear"] = both(
+            lab, lambda own, plain: plain.amin(dim=-1) / own.amin(dim=-1), mlp, linear, seed
+        )
+    weights, moments = curves["w", MLP], curves["X'y", MLP]
+    later = both(lab, lambda own, other: reached(own) - reached(other), weights, moments, seed)
+    measured["moment-first"] = located(later, weights, moments)
+    return measured
 
 
 def _probe(lab: Lab, target: str, reader: str, seed: int) -> Probing:
@@ -231,10 +202,10 @@ def _probe(lab: Lab, target: str, reader: str, seed: int) -> Probing:
     settings = ProbeSettings(
         reader="mlp" if reader == MLP else "linear",
         hidden=lab.choose(smoke=16, laptop=64, paper=512),
-        iterations=lab.choose(smoke=20, laptop=500, paper=5000),
+        iterations=STEPS[lab.scale],
         rate=lab.choose(smoke=1e-2, laptop=2e-3, paper=1e-4),
     )
-    number = lab.choose(smoke=64, laptop=5000, paper=50_000)
+    number = PROMPTS[lab.scale]
     points = config.points
     return probe(
         model,
@@ -248,13 +219,6 @@ def _probe(lab: Lab, target: str, reader: str, seed: int) -> Probing:
         draws=lab.draws,
         seed=seed,
     )
-
-
-def attention_to_last(found: Probing, layer: int) -> float:
-    """What probes of a layer give to the y of their last example, averaged over prefixes."""
-    last = 2 * found.prefixes - 1  # (p,): x_1 y_1 x_2 .., counted from 0
-    weights = found.attention[layer].gather(1, last[:, None])  # (p, 1)
-    return float(weights.mean())
 
 
 def _layers(lab: Lab, target: str, reader: str, found: Probing) -> pd.DataFrame:
