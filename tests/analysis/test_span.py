@@ -11,7 +11,7 @@ import torch
 
 import innerloop as il
 from innerloop.analysis.induced import induced_weights
-from innerloop.analysis.span import outside_span, span_test
+from innerloop.analysis.span import chance_outside, outside_span, span_test
 from innerloop.core import chunks
 from innerloop.core.errors import PromptError
 from innerloop.core.learner import Learner
@@ -78,7 +78,9 @@ def test_equal_to_a_fit_of_each_prefix(
     assert np.abs(column(table, "mean") - expected.mean(axis=0)).max() < REFERENCE
     ranks = [np.linalg.matrix_rank(prompt.xs[:, :i].numpy()).mean() for i in range(1, 9)]
     assert list(column(table, "rank")) == ranks
-    assert np.allclose(column(table, "chance"), np.sqrt(1 - np.array(ranks) / 4))
+    every = [torch.linalg.matrix_rank(prompt.xs[:, :i]) for i in range(1, 9)]  # (P,) each
+    chance = [float(chance_outside(each, 4, outputs).mean()) for each in every]
+    assert np.allclose(column(table, "chance"), chance)
     assert (column(table, "low") <= column(table, "mean")).all()
     assert (column(table, "mean") <= column(table, "high")).all()
 
@@ -124,11 +126,22 @@ def test_chance_is_what_a_fixed_direction_has() -> None:
     prompt = task.sample(2000, 7, generator=torch.Generator().manual_seed(1))
     fixed = torch.ones(2000, 7, 5, 1, dtype=torch.float64)  # weights that ignore the prompt
     outside, ranks = outside_span(fixed, prompt)  # (P, n) each
-    squares = outside.square()  # (P, n)
-    expected = 1 - ranks[0] / 5  # (n,)
-    error = squares.std(dim=0) / 2000**0.5  # (n,)
-    assert (squares.mean(dim=0) - expected).abs().max() < 1e-10 + 5 * error.max()
+    expected = chance_outside(ranks[0], 5)  # (n,)
+    error = outside.std(dim=0) / 2000**0.5  # (n,)
+    assert (outside.mean(dim=0) - expected).abs().max() < 1e-10 + 5 * error.max()
     assert outside[:, 5:].max() < 1e-12
+
+
+@pytest.mark.parametrize(("dims", "outputs"), [(3, 1), (5, 1), (4, 3)])
+def test_chance_is_a_mean_and_no_root_of_a_mean(dims: int, outputs: int) -> None:
+    generator = torch.Generator().manual_seed(2)
+    weights = torch.randn(100_000, dims, outputs, generator=generator, dtype=torch.float64)
+    expected = chance_outside(torch.arange(dims + 1), dims, outputs)  # (d + 1,)
+    for rank in range(dims + 1):
+        # Of weights at random, any coordinates will do as the span.
+        outside = weights[:, rank:].norm(dim=(1, 2)) / weights.norm(dim=(1, 2))  # (N,)
+        assert float(expected[rank]) == pytest.approx(float(outside.mean()), abs=3e-3)
+    assert float(chance_outside(torch.tensor(4), 5)) == pytest.approx(0.375)  # a root has 0.447
 
 
 def test_weights_of_zero_are_in_every_span(random_prompt: DrawPrompt) -> None:

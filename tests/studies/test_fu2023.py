@@ -39,6 +39,7 @@ from innerloop.studies.fu2023.trends import (
     logarithmic_steps,
     rate,
     similarity_table,
+    too_few,
     trend_claims,
     trend_of,
     trend_quantities,
@@ -98,18 +99,18 @@ def test_layers_that_run_gradient_descent_do_not(lab: Lab, prompt: Prompt) -> No
     newton, descent = trends(steps, prompt)
     assert descent.best.tolist() == [10 * layer for layer in range(8)]
     found = verdicts(lab, newton, descent)
+    # By this they are told apart: Newton's matches grow as a logarithm, which is no exponential.
     assert found["errors-descent-exponential"] == "not confirmed"
-    assert found["errors-newton-linear"] != "confirmed"  # a logarithm is nearly a line: R^2 0.89
 
 
 def test_too_few_layers_conclude_nothing(lab: Lab, prompt: Prompt) -> None:
     own = error_directions(trajectory(Newton(7), prompt).predictions, prompt)  # (8, P, m)
     table = similarities(own, Newton(14), prompt, "SimE")  # (P, 8, C)
-    trend = trend_of(table, "SimE", NEWTON, range(1, 3))
-    found = trend_quantities(lab, trend, trend, 0)
-    (linear,) = [claim for claim in trend_claims("SimE") if claim.name.endswith("newton-linear")]
-    quantity = found[linear.name]
-    assert linear.criterion.judge(quantity.low, quantity.high) == "inconclusive"
+    for layers, known in ((4, {"inconclusive"}), (5, {"confirmed", "not confirmed"})):
+        trend = trend_of(table, "SimE", NEWTON, range(1, 1 + layers))
+        found = verdicts(lab, trend, trend)
+        assert {found["errors-newton-linear"], found["errors-descent-exponential"]} == known
+        assert bool(too_few([trend], 0)) == (layers == 4)
 
 
 @pytest.mark.parametrize("measure", ["SimE", "SimW"])
@@ -163,8 +164,8 @@ def test_line_through_whole_numbers_is_exact() -> None:
     slope, explained = line(places, torch.stack([2 * places - 1, 2**places]))
     assert float(slope[0]) == 2.0
     assert float(explained[0]) == 1.0
-    # As the criterion's reason has it, of doublings over five and six layers.
-    for layers, known in ((5, 0.871), (6, 0.820)):
+    # As the reason for FEWEST has it, of doublings over three, four and five layers.
+    for layers, known in ((3, 0.964), (4, 0.920), (5, 0.871)):
         some = torch.arange(float(layers), dtype=torch.float64)  # (layers,)
         assert float(line(some, 2**some)[1]) == pytest.approx(known, abs=1e-3)
 
@@ -179,6 +180,7 @@ def test_steps_that_are_drawn(count: int) -> None:
     for steps in (linear_steps(count), logarithmic_steps(count)):
         assert len(steps) <= 21
         assert steps == sorted(set(steps))
+        assert steps[0] == 0
         assert steps[-1] == count - 1
 
 

@@ -38,8 +38,8 @@ def span_test(
     Weights of zero are in every span.
 
     Returns a table with one row a prefix, from one example on: learner, prefix, mean, median, low,
-    high (the interval of the mean), rank (mean dimension of the span), chance (what a direction at
-    random has, sqrt(1 - rank/d)), prompts. From d examples on the span is everything, and the
+    high (the interval of the mean), rank (mean dimension of the span), chance (what weights at
+    random have), prompts. From d examples on the span is everything, and the
     residual says nothing. Positions that the prompt does not score are left out.
     """
     if prompt.points < 2:
@@ -53,7 +53,7 @@ def span_test(
     found = bootstrap(
         values, counted=counted, confidence=confidence, draws=draws, generator=seeded(seed)
     )
-    chance = (1 - ranks / prompt.dims).sqrt()  # (P, n - 1)
+    chance = chance_outside(ranks, prompt.dims, prompt.outputs)  # (P, n - 1)
     number = counted.sum(dim=0)  # (n - 1,)
     columns = {
         "learner": learner.name,
@@ -81,6 +81,21 @@ def outside_span(weights: Tensor, prompt: Prompt) -> tuple[Tensor, Tensor]:
         new = (basis != 0).any(dim=2).double().cumsum(dim=1)  # (b, n - 1)
         ranks.append(torch.cat([torch.zeros_like(new[:, :1]), new], dim=1))  # (b, n)
     return torch.cat(parts), torch.cat(ranks)
+
+
+def chance_outside(ranks: Tensor, dims: int, outputs: int = 1) -> Tensor:
+    """The mean of |w - Pw| / |w| for a w (d, k) at random, where P projects on spans of ranks (..).
+
+    Its square has the distribution Beta(k (d - r) / 2, k r / 2). This is the mean of the root,
+    which is less than the root of the mean, sqrt(1 - r / d).
+    """
+    left = outputs * (dims - ranks.double()) / 2  # (..)
+    whole = torch.tensor(outputs * dims / 2, dtype=torch.float64)  # ()
+    logarithm = (
+        torch.lgamma(left + 0.5) - torch.lgamma(left) + torch.lgamma(whole)
+        - torch.lgamma(whole + 0.5)
+    )  # fmt: skip
+    return logarithm.exp()  # (..): 0 where the span is everything, as Gamma has a pole at 0
 
 
 def nested_basis(prompt: Prompt) -> Tensor:

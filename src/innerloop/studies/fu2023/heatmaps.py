@@ -1,5 +1,7 @@
 """How the similarity of layers and steps is drawn: heatmaps, with the best match of each layer."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -23,7 +25,7 @@ def draw_similarity(
     """The similarity of every layer with the steps of an algorithm; the best are framed.
 
     From the tables `similarities` and `best`. Of many steps some twenty are shown, at equal
-    distances or ratios, and the frame is on the nearest of them.
+    distances or ratios, and the frame is on the nearest of them (`nearest_row`).
     """
     table = rows_where(tables["similarities"], {"measure": measure, "algorithm": algorithm})
     values = table.pivot(index="step", columns="layer", values="similarity")
@@ -32,7 +34,7 @@ def draw_similarity(
     values = values.loc[shown, :]
     best = _first_seed(tables["best"], measure, algorithm)
     frames = {
-        column: _nearest(shown, int(step), logarithmic=logarithmic)
+        column: nearest_row(shown, int(step), logarithmic=logarithmic)
         for column, step in enumerate(best["step"])
     }
     heatmap(
@@ -80,9 +82,14 @@ def _first_seed(best: pd.DataFrame, measure: Measure, algorithm: str) -> pd.Data
     return rows_where(best, {"seed": 0, "measure": measure, "algorithm": algorithm})
 
 
-def _nearest(shown: list[int], step: int, *, logarithmic: bool) -> int:
-    """The row of the step that is shown nearest to one."""
-    distance = [
-        abs(np.log1p(each) - np.log1p(step)) if logarithmic else abs(each - step) for each in shown
-    ]
-    return int(np.argmin(distance))
+def nearest_row(shown: Sequence[int], step: int, *, logarithmic: bool) -> int:
+    """The row of the step that is shown nearest to one, by distance or by ratio.
+
+    The start is a row of its own: it matches layers that have done nothing, so that no step is
+    rounded to it. `shown` begins with it and is in order.
+    """
+    if step == 0 or len(shown) == 1:
+        return 0
+    steps = np.array(shown[1:], dtype=float)
+    away = np.abs(np.log(steps / step)) if logarithmic else np.abs(steps - step)
+    return 1 + int(np.argmin(away))

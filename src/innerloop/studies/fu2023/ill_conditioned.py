@@ -28,8 +28,10 @@ from innerloop.studies.fu2023.trends import (
     NEWTON,
     Trend,
     best_table,
+    fit_table,
     gathered,
     similarity_table,
+    too_few,
     trend_claims,
     trend_quantities,
 )
@@ -134,6 +136,8 @@ def fig4(lab: Lab) -> Findings:
     """Errors by layer and by step, and the similarity of both, at condition number 100."""
     measured: list[dict[str, Quantity]] = []
     best: list[pd.DataFrame] = []
+    fits: list[pd.DataFrame] = []
+    notes: list[str] = []
     trends: list[Trend] = []
     errors: dict[str, list[Tensor]] = {MODEL: [], NEWTON: []}
     last: dict[str, list[Tensor]] = {}
@@ -145,6 +149,8 @@ def fig4(lab: Lab) -> Findings:
         by_weights = trends_of(lab, reading, "SimW", algorithms)
         every = [*by_errors.values(), *by_weights.values()]
         best.append(best_table(every, seed))
+        fits.append(fit_table(every, seed))
+        notes += too_few(every, seed)
         trends = trends or every
         task = lab.run(MODEL).config.task
         newtons = newton_errors(lab, reading, task.scale_at(reading.prompt.points))  # (C, P, n)
@@ -180,10 +186,12 @@ def fig4(lab: Lab) -> Findings:
             "by-examples": stacked([layer_curves(lab, errors[key], key) for key in errors]),
             "similarities": similarity_table(trends),
             "best": stacked(best),
+            "fits": stacked(fits),
         },
         measured=gathered(measured),
         notes=(
             "Gradient descent has the rate 1/L of each prefix. It has far more steps to choose a "
             "best match from than Newton's method has, which is in its favour.",
+            *notes,
         ),
     )

@@ -58,11 +58,24 @@ def read_layers(lab: Lab, label: str, seed: int = 0) -> Reading:
     lab.tell(f"readouts of {label}")
     many = lab.draw(config.task, config.points, seed=seed, prompts=number, purpose="readouts")
     learner = fit_readouts(lab.model(label, seed), many)
+    return read_prompts(lab, learner, label, seed)
+
+
+def read_prompts(
+    lab: Lab,
+    learner: Learner[Any],
+    label: str,
+    seed: int = 0,
+    *,
+    prompts: int | None = None,
+    purpose: str = "test",
+) -> Reading:
+    """Read a run's model, whose layers have readouts, on prompts of a purpose."""
     lab.tell(f"predictions of {label}")
-    prompt, queries = draw_with_queries(lab, label, seed)
+    prompt, queries = draw_with_queries(lab, label, seed, prompts=prompts, purpose=purpose)
     with torch.no_grad():
         predictions = trajectory(learner, prompt).predictions.double()  # (A, P, n, k)
-    scale = config.task.scale_at(prompt.points)  # (n,)
+    scale = lab.run(label, seed).config.task.scale_at(prompt.points)  # (n,)
     return Reading(
         learner=learner,
         prompt=prompt,
@@ -72,11 +85,20 @@ def read_layers(lab: Lab, label: str, seed: int = 0) -> Reading:
     )
 
 
-def draw_with_queries(lab: Lab, label: str, seed: int = 0) -> tuple[Prompt, Tensor]:
-    """Test prompts of a run's task, and further inputs (P, q, d) of each, with its covariance."""
+def draw_with_queries(
+    lab: Lab,
+    label: str,
+    seed: int = 0,
+    *,
+    prompts: int | None = None,
+    purpose: str = "test",
+) -> tuple[Prompt, Tensor]:
+    """Prompts of a run's task, and further inputs (P, q, d) of each, with its covariance."""
     config = lab.run(label, seed).config
     number = lab.choose(smoke=3 * config.task.dims, laptop=40, paper=200)
-    drawn = lab.draw(config.task, config.points + number, seed=seed)
+    drawn = lab.draw(
+        config.task, config.points + number, seed=seed, prompts=prompts, purpose=purpose
+    )
     prompt = Prompt(xs=drawn.xs[:, : config.points], ys=drawn.ys[:, : config.points])
     return prompt, drawn.xs[:, config.points :]
 

@@ -16,6 +16,7 @@ from innerloop.studies.fu2023.layers import (
     Reading,
     layer_directions,
     read_layers,
+    read_prompts,
     similarities,
 )
 from innerloop.studies.fu2023.trends import (
@@ -23,9 +24,11 @@ from innerloop.studies.fu2023.trends import (
     NEWTON,
     Trend,
     best_table,
+    fit_table,
     gathered,
     rate,
     similarity_table,
+    too_few,
     trend_claims,
     trend_of,
     trend_quantities,
@@ -42,6 +45,8 @@ MODEL = "transformer"
 """The label of the run."""
 SLOWER = (1.0, 0.5, 0.25)
 """Fixed rates of gradient descent that are tried, in parts of 1 / (sqrt n + sqrt d)^2."""
+TUNED_ON = 256
+"""Prompts that the rate is chosen on."""
 SMALLER: Mapping[Scale, str] = {
     "smoke": "3 dimensions, 7 points, width 16, 2 layers, 20 steps; few prompts and steps of the "
     "algorithms.",
@@ -79,23 +84,23 @@ def trends_of(
     return found
 
 
-def choose_rate(lab: Lab, reading: Reading) -> tuple[GradientDescent, pd.DataFrame]:
-    """Gradient descent with the rate at which it is most like the layers, on a few prompts.
+def choose_rate(lab: Lab, learner: Learner[Any], seed: int) -> tuple[GradientDescent, pd.DataFrame]:
+    """Gradient descent with the rate at which it is most like the layers of a learner.
 
-    1/L of each prefix, or the same for all prefixes; a table of all that were tried.
+    1/L of each prefix, or the same for all prefixes; a table of all that were tried. On prompts of
+    their own: it is not judged on those it was tuned on.
     """
+    reading = read_prompts(lab, learner, MODEL, seed, prompts=TUNED_ON, purpose="tune")
     steps, prompt = descent_steps(lab), reading.prompt
     largest = ((prompt.points - 1) ** 0.5 + prompt.dims**0.5) ** 2
     sizes = (None, *(part / largest for part in SLOWER))
-    some = slice(0, 128)
-    few = prompt.select(some)
-    own = layer_directions(reading, "SimE")[:, some]  # (A, b, m)
+    own = layer_directions(reading, "SimE")  # (A, P, m)
     chosen = list(reading.falling) or [reading.layers]
     found: list[float] = []
     for size in sizes:
         lab.tell(f"rate of gradient descent: {size or '1/L'}")
         algorithm = GradientDescent(steps, step_size=size)
-        table = similarities(own, algorithm, few, "SimE").mean(dim=0)  # (A, C)
+        table = similarities(own, algorithm, prompt, "SimE").mean(dim=0)  # (A, C)
         found.append(float(table[chosen].amax(dim=1).mean()))
     best = max(range(len(sizes)), key=found.__getitem__)
     table = record(
@@ -145,15 +150,20 @@ def fig3(lab: Lab) -> Findings:
     """SimE of every layer with every step of both algorithms, and the trend of the best."""
     measured: list[dict[str, Quantity]] = []
     best: list[pd.DataFrame] = []
+    fits: list[pd.DataFrame] = []
     rates: list[pd.DataFrame] = []
+    notes: list[str] = []
     trends: list[Trend] = []
     for seed in lab.seeds:
         reading = read_layers(lab, MODEL, seed)
-        descent, tried = choose_rate(lab, reading)
+        descent, tried = choose_rate(lab, reading.learner, seed)
         found = trends_of(lab, reading, "SimE", {NEWTON: newton(lab), DESCENT: descent})
-        best.append(best_table(list(found.values()), seed))
+        both = list(found.values())
+        best.append(best_table(both, seed))
+        fits.append(fit_table(both, seed))
         rates.append(tried.assign(seed=seed))
-        trends = trends or list(found.values())
+        notes += too_few(both, seed)
+        trends = trends or both
         measured.append(
             {
                 **trend_quantities(lab, found[NEWTON], found[DESCENT], seed),
@@ -165,10 +175,11 @@ def fig3(lab: Lab) -> Findings:
         tables={
             "similarities": similarity_table(trends),
             "best": stacked(best),
+            "fits": stacked(fits),
             "rates": stacked(rates),
         },
         measured=gathered(measured),
-        notes=(f"Of the rates of gradient descent, {chosen} is most like the layers.",),
+        notes=(f"Of the rates of gradient descent, {chosen} is most like the layers.", *notes),
     )
 
 
@@ -203,6 +214,8 @@ def fig14(lab: Lab) -> Findings:
     """SimE and SimW of every layer of a model with one head a layer."""
     measured: list[dict[str, Quantity]] = []
     best: list[pd.DataFrame] = []
+    fits: list[pd.DataFrame] = []
+    notes: list[str] = []
     trends: list[Trend] = []
     for seed in lab.seeds:
         reading = read_layers(lab, MODEL, seed)
@@ -211,6 +224,8 @@ def fig14(lab: Lab) -> Findings:
         by_weights = trends_of(lab, reading, "SimW", both)
         every = [*by_errors.values(), *by_weights.values()]
         best.append(best_table(every, seed))
+        fits.append(fit_table(every, seed))
+        notes += too_few(every, seed)
         trends = trends or every
         measured.append(
             {
@@ -219,7 +234,11 @@ def fig14(lab: Lab) -> Findings:
             }
         )
     return Findings(
-        tables={"similarities": similarity_table(trends), "best": stacked(best)},
+        tables={
+            "similarities": similarity_table(trends),
+            "best": stacked(best),
+            "fits": stacked(fits),
+        },
         measured=gathered(measured),
-        notes=("Gradient descent has the rate 1/L of each prefix.",),
+        notes=("Gradient descent has the rate 1/L of each prefix.", *notes),
     )

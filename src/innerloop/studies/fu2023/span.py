@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.analysis.induced import induced_weights
-from innerloop.analysis.span import outside_span
+from innerloop.analysis.span import chance_outside, outside_span
 from innerloop.studies.claim import Claim, Criterion
 from innerloop.studies.drawing import draw_curves, legend, mark, name, panels
 from innerloop.studies.fu2023.matching import MODEL, standard_runs
@@ -37,12 +37,12 @@ def _draw_fig16(tables: Tables) -> Figure:
             name="in-the-span",
             sentence="With fewer examples than dimensions, the induced weights lie close to the "
             "span of the examples.",
-            quantity="|w - Pw| / |w| over that of a direction at random, mean over 1 to d - 1 "
-            "examples",
+            quantity="mean of |w - Pw| / |w| over 1 to d - 1 examples, over the mean for a "
+            "direction at random",
             criterion=Criterion(
                 at_most=0.25,
-                reason="close, against a direction that knows nothing of the examples: in squares, "
-                "a sixteenth of what that leaves outside",
+                reason="close, against a direction that knows nothing of the examples: a quarter "
+                "of the length that it leaves outside, about a sixteenth in squares",
             ),
             over="prompts",
             ratio=True,
@@ -69,7 +69,7 @@ def fig16(lab: Lab) -> Findings:
         queries = lab.choose(smoke=3 * dims, laptop=40, paper=200)
         weights = induced_weights(lab.model(MODEL, seed), prompt, queries=queries, seed=seed)
         left, ranks = outside_span(weights, prompt)  # (P, n) each
-        expected = (1 - ranks / dims).sqrt()  # (P, n)
+        expected = chance_outside(ranks, dims)  # (P, n)
         outside.append(left)
         chance.append(expected)
         ratios.append(

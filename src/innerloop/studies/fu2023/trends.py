@@ -18,8 +18,12 @@ from innerloop.studies.quantity import Quantity, estimate
 from innerloop.studies.tables import record, stacked
 
 NEWTON, DESCENT = "Newton", "gradient descent"
-FEWEST = 3
-"""Layers that say something of a trend: two lie on every line."""
+FEWEST = 5
+"""Layers that tell a line from an exponential.
+
+Of five numbers that double a line explains 0.87, and leaves more than a tenth to speak against it;
+of four it explains 0.92, of three 0.96.
+"""
 WORDS: Mapping[Measure, str] = {"SimE": "errors", "SimW": "weights"}
 
 
@@ -75,10 +79,24 @@ def like(lab: Lab, trend: Trend, seed: int) -> Quantity:
     return lab.mean(trend.at_best()[:, list(trend.falling)].mean(dim=1), seed=seed)
 
 
+def explained(places: Tensor, matches: Tensor) -> tuple[Tensor, Tensor]:
+    """What a line explains of matches (.., L), and what one explains of their logarithms.
+
+    The first is near 1 where they grow linearly, the second where they grow exponentially.
+    """
+    from_one = matches.clamp(min=1)  # (.., L): the start has no logarithm
+    return line(places, from_one)[1], line(places, from_one.log())[1]
+
+
 def linear(lab: Lab, trend: Trend, seed: int) -> Quantity:
-    """How much of the matches' variance a line explains."""
+    """How much more a line explains of the matches than of their logarithms."""
     places = torch.tensor(trend.fitted, dtype=torch.float64)  # (L,)
-    return _estimate(lab, trend, seed, lambda table: line(places, _matches(table))[1])
+
+    def gain(table: Tensor) -> Tensor:
+        steps, logarithms = explained(places, _matches(table))  # (..) each
+        return steps - logarithms
+
+    return _estimate(lab, trend, seed, gain)
 
 
 def rate(lab: Lab, trend: Trend, seed: int) -> Quantity:
@@ -92,8 +110,8 @@ def exponential(lab: Lab, trend: Trend, seed: int) -> Quantity:
     places = torch.tensor(trend.fitted, dtype=torch.float64)  # (L,)
 
     def gain(table: Tensor) -> Tensor:
-        matches = _matches(table).clamp(min=1)  # (.., L): the start has no logarithm
-        return line(places, matches.log())[1] - line(places, matches)[1]
+        steps, logarithms = explained(places, _matches(table))  # (..) each
+        return logarithms - steps
 
     return _estimate(lab, trend, seed, gain)
 
@@ -143,13 +161,13 @@ def trend_claims(measure: Measure) -> tuple[Claim, ...]:
         ),
         Claim(
             name=f"{word}-newton-linear",
-            sentence="The best-matching Newton iteration grows linearly from layer to layer.",
-            quantity=f"R^2 of a line through the iterations matched by {measure}, over the layers "
-            "in which the error falls (but those that match the last iteration run)",
+            sentence="The best-matching Newton iteration grows linearly from layer to layer, not "
+            "exponentially.",
+            quantity=f"R^2 of a line through the iterations matched by {measure}, less that of a "
+            "line through their logarithm, over the layers in which the error falls (but those "
+            "that match the last iteration run)",
             criterion=Criterion(
-                at_least=0.9,
-                reason="a line through numbers that double from layer to layer explains 0.87 of "
-                "their variance over five layers and 0.82 over six",
+                at_least=0.0, reason="the line fits better where the growth is linear"
             ),
             over="prompts",
         ),
@@ -202,6 +220,38 @@ def _best(trend: Trend, seed: int) -> pd.DataFrame:
     )
 
 
+def fit_table(trends: Sequence[Trend], seed: int) -> pd.DataFrame:
+    """One row a trend: what a line explains of its matches, and of their logarithms."""
+    fits = [
+        explained(
+            torch.tensor(trend.fitted, dtype=torch.float64),  # (L,)
+            trend.best[list(trend.fitted)].double(),  # (L,)
+        )
+        for trend in trends
+    ]
+    return record(
+        {
+            "seed": [seed] * len(trends),
+            "measure": [trend.measure for trend in trends],
+            "algorithm": [trend.algorithm for trend in trends],
+            "layers": [len(trend.fitted) for trend in trends],
+            "R^2 of a line": [float(steps) for steps, _ in fits],
+            "R^2 of an exponential": [float(logarithms) for _, logarithms in fits],
+        }
+    )
+
+
+def too_few(trends: Sequence[Trend], seed: int) -> tuple[str, ...]:
+    """A note on each trend that is not fitted; seeds are counted from 0."""
+    return tuple(
+        f"Seed {seed}: the steps of {trend.algorithm} matched by {trend.measure} can be fitted at "
+        f"{len(trend.fitted)} layers only. Nothing is concluded of their trend from fewer than "
+        f"{FEWEST}."
+        for trend in trends
+        if len(trend.fitted) < FEWEST
+    )
+
+
 def similarity_table(trends: Sequence[Trend]) -> pd.DataFrame:
     """Mean similarities by layer and step, for heatmaps: of many steps those that are drawn."""
     rows: list[pd.DataFrame] = []
@@ -229,6 +279,7 @@ def linear_steps(count: int) -> list[int]:
 
 
 def logarithmic_steps(count: int) -> list[int]:
-    """Some twenty of `count` steps from 1 on, at equal ratios, with the last."""
+    """The start and some twenty of `count` steps from 1 on, at equal ratios, with the last."""
     ratios = torch.linspace(0, 1, 20, dtype=torch.float64)  # (20,)
-    return sorted({round((count - 1) ** float(ratio)) for ratio in ratios} if count > 1 else {0})
+    from_one = {round((count - 1) ** float(ratio)) for ratio in ratios} if count > 1 else set()
+    return sorted({0, *from_one})
