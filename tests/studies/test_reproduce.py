@@ -1,6 +1,9 @@
 """Runs once, studies after; failures stay where they are, and an interruption loses nothing."""
 
 import json
+import shutil
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,14 +13,15 @@ from innerloop.studies.board import Board, Progress
 from innerloop.studies.claim import Claim, Criterion
 from innerloop.studies.lab import Lab, StoppedError
 from innerloop.studies.quantity import Quantity, exact
-from innerloop.studies.reproduce import Outcome, known_result, reproduce
-from innerloop.studies.result import CLAIMS, FIGURE, read_result, read_results
+from innerloop.studies.reproduce import Outcome, make_plan, reproduce
+from innerloop.studies.result import CLAIMS, FIGURE, find_result, read_result, read_results
 from innerloop.studies.study import Findings
 from innerloop.studies.table import find_studies
 from innerloop.studies.work import MissingRunError, measure, training_seconds
 from innerloop.training.families import Scale
-from innerloop.training.run import TIMINGS
+from innerloop.training.run import STATE, TIMINGS
 from innerloop.training.store import Store
+from tests.studies import own
 from tests.studies.small import SMALL, small_study
 from tests.studies.small import measure as measure_errors
 
@@ -148,6 +152,82 @@ def test_progress_ends_at_one(tmp_path: Path) -> None:
     assert board.next() is None
 
 
+def test_progress_is_told_at_its_end_however_soon_that_is(tmp_path: Path) -> None:
+    heard: list[Progress] = []
+    outcomes(tmp_path, own.plain, listener=heard.append)
+    assert (heard[0].jobs_done, heard[-1].jobs_done, heard[-1].jobs) == (0, 1, 1)
+
+
+def test_the_time_that_is_left_goes_by_what_was_done_since(tmp_path: Path) -> None:
+    store, study = Store(tmp_path), small_study("small", "steps=10", "log_every=1")
+    asked: list[int] = []
+
+    def stop() -> bool:
+        asked.append(1)
+        return len(asked) > 8
+
+    store.train(study.runs("smoke")["model"], stop=stop)
+    board = Board.of([study], scale="smoke", seeds=1, store=store)
+    (run,) = board.runs.values()
+    assert (run.before, run.share) == (0.8, 0.8)
+    (measuring,) = board.measures
+    run.minutes, measuring.minutes = 10.0, 0.0
+    board.began = time.perf_counter() - 100
+    run.share = 0.9
+    # A tenth of it took 100 seconds, and a tenth is left; not 100 / 9 seconds.
+    assert board.progress(1).seconds_left == pytest.approx(100, rel=0.01)
+    assert board.progress(1).done == pytest.approx(0.9)
+
+
+def test_a_damaged_run_fails_its_own_studies_and_no_others(tmp_path: Path) -> None:
+    bad = small_study("bad")
+    run = Store(tmp_path / "runs").train(bad.runs("smoke")["model"])
+    (run.path / STATE).write_bytes(b"damaged")
+    found = {outcome.study.id: outcome for outcome in outcomes(tmp_path, bad, own.plain)}
+    assert found["plain"].result is not None
+    assert "is damaged" in found["bad"].error
+    assert f"remove {run.path}," in found["bad"].error
+    shutil.rmtree(run.path)
+    assert outcomes(tmp_path, bad)[0].result is not None, "what it says helps"
+
+
+def test_a_folder_that_cannot_be_written_to_fails_its_own_study(tmp_path: Path) -> None:
+    place = tmp_path / "results" / "smoke" / "own" / "slow"
+    place.parent.mkdir(parents=True)
+    place.write_text("a file where the folder should be")
+    bad = replace(own.plain, id="slow")
+    found = {outcome.study.id: outcome for outcome in outcomes(tmp_path, bad, own.plain)}
+    assert found["plain"].result is not None
+    assert "NotADirectoryError" in found["slow"].error
+    assert "see" not in found["slow"].error
+
+
+def test_whatever_a_training_raises_fails_its_own_studies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(store: Store, config: object, **settings: object) -> None:
+        raise KeyError("layers")
+
+    monkeypatch.setattr(Store, "train", wrong)
+    found = {outcome.study.id: outcome for outcome in outcomes(tmp_path, small_study(), own.plain)}
+    assert found["plain"].result is not None
+    assert "KeyError: 'layers'" in found["small"].error
+
+
+def test_a_plan_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes(tmp_path, own.plain)
+    store, results = Store(tmp_path / "runs"), tmp_path / "results"
+    several = [small_study("one"), own.plain, small_study("two")]
+    plan = make_plan(several, scale="smoke", store=store, results=results)
+    assert [outcome.study.id for outcome in plan.known] == ["plain"]
+    assert [study.id for study in plan.left] == ["one", "two"]
+    assert (len(plan.board.runs), len(plan.board.measures)) == (1, 2)
+    monkeypatch.setattr(Board, "of", None)
+    found = outcomes(tmp_path, *several, plan=plan)
+    assert [outcome.study.id for outcome in found] == ["plain", "one", "two"]
+    assert all(outcome.result is not None for outcome in found)
+
+
 def test_a_study_without_its_runs_says_which(tmp_path: Path) -> None:
     with pytest.raises(MissingRunError, match="'model' with seed 0"):
         measure(
@@ -170,9 +250,9 @@ def test_a_damaged_result_is_made_again_and_hides_no_other(tmp_path: Path) -> No
     path = tmp_path / "results" / "smoke" / "test2024" / "one" / CLAIMS
     path.write_text(path.read_text()[:100])
     results = tmp_path / "results"
-    assert [result.id for result in read_results(results)] == ["two"]
-    assert known_result(one, scale="smoke", seeds=1, results=results) is None
-    assert known_result(two, scale="smoke", seeds=1, results=results) is not None
+    assert [result.id for result in read_results(results)[0]] == ["two"]
+    assert find_result(results, one, scale="smoke", seeds=1) is None
+    assert find_result(results, two, scale="smoke", seeds=1) is not None
 
 
 def test_infinities_survive_the_file(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_the_fingerprint_hears_of_all_that_numbers_come_from() -> None:
     for name in ("thm41", "measure_theorem", "rows_of", "resample"):
         assert f"FunctionDef('{name}'" in told or f"FunctionDef(name='{name}'" in told, name
     # Not what only runs studies, nor those of other papers.
-    for name in ("known_result", "fig11", "Board"):
+    for name in ("find_result", "fig11", "Board"):
         assert f"name='{name}'" not in told, name
 
 

@@ -16,9 +16,8 @@ from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.files import require_file_place, require_folder, write_atomically
 from innerloop.report.study_page import write_study_page
 from innerloop.report.words import SIGNS, VERDICTS, count, duration, measured, tally, why
-from innerloop.studies.board import Board
 from innerloop.studies.claim import Verdict
-from innerloop.studies.reproduce import Outcome, known_result
+from innerloop.studies.reproduce import Outcome, Plan, make_plan
 from innerloop.studies.reproduce import reproduce as outcomes_of
 from innerloop.studies.result import CLAIMS, Result
 from innerloop.studies.study import Study
@@ -85,19 +84,14 @@ def reproduce(
     require_folder(store.root)
     require_folder(folder)
     console = Console(highlight=False)
-    left = [
-        study
-        for study in chosen
-        if again or known_result(study, scale=size, seeds=seeds, results=folder) is None
-    ]
-    board = Board.of(left, scale=size, seeds=seeds, store=store)
-    several = workers or max(1, min(cores(), len(board.runs) + len(board.measures)))
-    _tell_plan(console, chosen, left, board, scale=size, seeds=seeds, workers=several)
+    plan = make_plan(chosen, scale=size, seeds=seeds, store=store, results=folder, again=again)
+    several = workers or max(1, min(cores(), len(plan.board.jobs)))
+    _tell_plan(console, plan, scale=size, seeds=seeds, workers=several)
     outcomes: list[Outcome] = []
     with interruptible() as interruption, shown_progress(console) as listener:
         for outcome in outcomes_of(
             chosen, scale=size, seeds=seeds, store=store, results=folder, workers=several,
-            again=again, listener=listener, stop=interruption,
+            again=again, listener=listener, stop=interruption, plan=plan,
         ):  # fmt: skip
             outcomes.append(outcome)
             _tell_outcome(console, outcome)
@@ -143,46 +137,34 @@ def _chosen(names: Sequence[str], all_: bool) -> list[Study]:
             "name papers or studies, as yang2024 or yang2024/fig2, or give --all: see "
             "`innerloop studies`."
         )
-    found = [study for name in names for study in _found(name)] if names else STUDIES
+    found = [study for name in names for study in find_studies(name)] if names else STUDIES
     return list(dict.fromkeys(found))
 
 
-def _found(name: str) -> tuple[Study, ...]:
-    found = find_studies(name)
-    if not found:
-        raise ConfigurationError(f"there are no studies of {name} yet: see `innerloop studies`.")
-    return found
-
-
-def _tell_plan(
-    console: Console,
-    chosen: Sequence[Study],
-    left: Sequence[Study],
-    board: Board,
-    *,
-    scale: Scale,
-    seeds: int,
-    workers: int,
-) -> None:
+def _tell_plan(console: Console, plan: Plan, *, scale: Scale, seeds: int, workers: int) -> None:
     """What will be done, and how long it may take."""
+    left, board = plan.left, plan.board
     console.print(
-        f"{count(len(chosen), 'study')} at {scale} scale, {count(seeds, 'seed')}: "
-        f"{len(chosen) - len(left)} measured already, {len(left)} to measure"
+        f"{count(len(plan.known) + len(left), 'study')} at {scale} scale, {count(seeds, 'seed')}: "
+        f"{len(plan.known)} measured already, {len(left)} to measure"
     )
     if not left:
         return
     needed = {config.key() for study in left for config in study.seeded_runs(scale, seeds).values()}
-    minutes = sum(study.minutes[scale] for study in left)
     console.print(
         f"{len(board.runs)} runs to train, {len(needed) - len(board.runs)} found; "
         f"{count(workers, 'worker')}"
     )
-    machine = "a GPU" if scale == "paper" else "two cores"
-    console.print(
-        f"expected: about {duration(60 * minutes * seeds)} on {machine} with nothing else to do, "
-        "less where runs are found or shared",
-        soft_wrap=True,
-    )
+    console.print(f"expected: {_expected(plan, scale, seeds, workers)}")
+
+
+def _expected(plan: Plan, scale: Scale, seeds: int, workers: int) -> str:
+    """How long it may take: by what is known of cores, or what the studies say of a GPU."""
+    if scale == "paper":
+        minutes = seeds * sum(study.minutes[scale] for study in plan.left)
+        return f"about {duration(60 * minutes)} on a GPU, less where runs are found or shared"
+    minutes = sum(job.minutes * (1 - job.share) for job in plan.board.jobs) / workers
+    return f"about {duration(60 * minutes)} with a core for each worker and nothing else to do"
 
 
 def _tell_outcome(console: Console, outcome: Outcome) -> None:

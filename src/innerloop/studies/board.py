@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from innerloop.core.errors import InnerloopError
 from innerloop.studies.cost import training_minutes
 from innerloop.studies.study import Study
 from innerloop.training.config import RunConfig
@@ -43,13 +44,15 @@ class Job:
     """The runs that a study waits for."""
     share: float = 0.0
     """How far it is."""
+    before: float = 0.0
+    """How far it was when the board was made: steps of earlier sessions took no time of this."""
     told: str = ""
     """What it is doing now."""
     state: str = "waiting"
     """waiting, running, done or failed."""
     error: str = ""
     lost: bool = False
-    """Whether it has lost its process once: the next time it has failed."""
+    """Whether it has lost its process once: it is begun again alone, and then it has failed."""
 
     def __str__(self) -> str:
         """A line for the progress display."""
@@ -70,22 +73,35 @@ class Board:
     @classmethod
     def of(cls, studies: Iterable[Study], *, scale: Scale, seeds: int, store: Store) -> "Board":
         """The jobs of studies; runs that are finished in the store are none."""
-        board = cls()
+        board, finished = cls(), set[str]()
         for study in studies:
             needs: dict[str, Job] = {}
             for (label, _), config in study.seeded_runs(scale, seeds).items():
                 key = config.key()
-                run = store.find(config)
-                if run is not None and run.finished:
+                if key in finished:
                     continue
                 if key not in board.runs:
+                    share = _share(store, config)
+                    if share is None:
+                        finished.add(key)
+                        continue
                     minutes = training_minutes(config) + _BEGINNING
-                    board.runs[key] = Job(label, minutes, config=config)
+                    board.runs[key] = Job(label, minutes, config=config, share=share, before=share)
                 needs[key] = board.runs[key]
             board.measures.append(
                 Job(study.name, _MEASURING[scale], study=study, needs=tuple(needs.values()))
             )
         return board
+
+    @property
+    def jobs(self) -> list[Job]:
+        """All of them, runs first."""
+        return [*self.runs.values(), *self.measures]
+
+    @property
+    def ended(self) -> int:
+        """How many are done or have failed."""
+        return sum(job.state in ("done", "failed") for job in self.jobs)
 
     def next(self) -> Job | None:
         """The job to begin now: a study that is ready, else the longest run; None: nothing."""
@@ -108,18 +124,30 @@ class Board:
 
     def progress(self, workers: int) -> Progress:
         """How far all jobs are, by the minutes that they were expected to take."""
-        jobs = [*self.runs.values(), *self.measures]
+        jobs = self.jobs
         whole = sum(job.minutes for job in jobs)
         done = sum(job.minutes * job.share for job in jobs)
+        before = sum(job.minutes * job.before for job in jobs)
         elapsed = time.perf_counter() - self.began
         # By what was expected at first; by what it really took as soon as there is something.
         left = 60 * (whole - done) / workers
-        if done > 0.02 * whole and elapsed > 1:
-            left = elapsed * (whole - done) / done
+        if done - before > 0.02 * (whole - before) and elapsed > 1:
+            left = elapsed * (whole - done) / (done - before)
         return Progress(
             done=done / whole if whole else 1.0,
             seconds_left=left if elapsed > 1 else None,
             jobs=len(jobs),
-            jobs_done=sum(job.state in ("done", "failed") for job in jobs),
+            jobs_done=self.ended,
             running=tuple(str(job) for job in jobs if job.state == "running"),
         )
+
+
+def _share(store: Store, config: RunConfig) -> float | None:
+    """How far a run in the store is; None: finished."""
+    try:
+        run = store.find(config)
+        if run is None:
+            return 0.0
+        return None if run.finished else run.step / config.steps
+    except InnerloopError:
+        return 0.0  # damaged: its training will say so, and the other jobs are done

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from innerloop.core.errors import InnerloopError
 from innerloop.studies.board import Board, Job, Progress
-from innerloop.studies.result import Result, place, read_result
+from innerloop.studies.processes import require_addresses, side_by_side
+from innerloop.studies.result import Result, find_result, place, read_result
 from innerloop.studies.study import Study
-from innerloop.studies.workers import Stop, Worker, in_turn, side_by_side
+from innerloop.studies.workers import Stop, Worker, in_turn
 from innerloop.training.families import Scale
 from innerloop.training.store import Store
 
@@ -28,6 +29,43 @@ class Outcome:
     """Whether the result was there already, of the same code, runs and seeds."""
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Plan:
+    """What a reproduction will do; it is good for one, as its board keeps what has been done."""
+
+    known: tuple[Outcome, ...]
+    """Of the studies whose results are there already."""
+    board: Board
+    """The jobs of the others."""
+
+    @property
+    def left(self) -> list[Study]:
+        """The studies that are to be measured."""
+        return [job.study for job in self.board.measures if job.study is not None]
+
+
+def make_plan(
+    studies: Sequence[Study],
+    *,
+    scale: Scale,
+    seeds: int = 1,
+    store: Store,
+    results: Path,
+    again: bool = False,
+) -> Plan:
+    """What there is and what is missing; this reads the state of every run that is needed."""
+    known: list[Outcome] = []
+    left: list[Study] = []
+    for study in studies:
+        found = None if again else find_result(results, study, scale=scale, seeds=seeds)
+        if found is None:
+            left.append(study)
+        else:
+            known.append(Outcome(study=study, result=found, known=True))
+    board = Board.of(left, scale=scale, seeds=seeds, store=store)
+    return Plan(known=tuple(known), board=board)
+
+
 def reproduce(
     studies: Sequence[Study],
     *,
@@ -39,22 +77,25 @@ def reproduce(
     again: bool = False,
     listener: Listener | None = None,
     stop: Stop | None = None,
+    plan: Plan | None = None,
 ) -> Iterator[Outcome]:
     """Train what is missing, measure, judge and write; an outcome as soon as a study has one.
 
     Studies share their runs, and with several workers jobs are done side by side, each on one
     thread. A study that fails leaves the others alone. Results that are there already, of the same
     code, runs and seeds, are given as they are, unless `again`. Where `stop` returns True, runs are
-    saved and the iteration ends; called again, it goes on from there.
+    saved and the iteration ends; called again, it goes on from there. `plan` is what `make_plan`
+    has made of the same studies and settings, if it has been made already.
     """
-    left: list[Study] = []
-    for study in studies:
-        known = None if again else known_result(study, scale=scale, seeds=seeds, results=results)
-        if known is None:
-            left.append(study)
-        else:
-            yield Outcome(study=study, result=known, known=True)
-    board = Board.of(left, scale=scale, seeds=seeds, store=store)
+    if plan is None:
+        plan = make_plan(
+            studies, scale=scale, seeds=seeds, store=store, results=results, again=again
+        )
+    if workers > 1:
+        require_addresses(plan.left)
+    yield from plan.known
+    board = plan.board
+    board.began = time.perf_counter()
     worker = Worker(scale=scale, seeds=seeds, store=store, results=results)
     look = _look(board, workers, listener)
     jobs = (
@@ -67,29 +108,24 @@ def reproduce(
             yield _outcome(job, job.study, scale, results)
 
 
-def known_result(study: Study, *, scale: Scale, seeds: int, results: Path) -> Result | None:
-    """The result of a study in its folder, if it is of the same code, runs and seeds."""
-    try:
-        found = read_result(place(results, study, scale))
-    except InnerloopError:
-        return None
-    return found if found.fingerprint == study.fingerprint(scale, seeds) else None
-
-
 def _outcome(job: Job, study: Study, scale: Scale, results: Path) -> Outcome:
     if job.error:
         return Outcome(study=study, result=None, error=job.error)
-    return Outcome(study=study, result=read_result(place(results, study, scale)))
+    try:
+        return Outcome(study=study, result=read_result(place(results, study, scale)))
+    except InnerloopError as error:  # gone or changed since: the other studies are not
+        return Outcome(study=study, result=None, error=str(error))
 
 
 def _look(board: Board, workers: int, listener: Listener | None) -> Callable[[], None]:
-    """Tell a listener how far the board is, a few times a second at most."""
-    last = [0.0]
+    """Tell a listener how far the board is: where a job has ended, else a few times a second."""
+    last, ended = 0.0, 0
 
     def look() -> None:
+        nonlocal last, ended
         now = time.perf_counter()
-        if listener is not None and now - last[0] > 0.1:
-            last[0] = now
+        if listener is not None and (now - last > 0.1 or board.ended > ended):
+            last, ended = now, board.ended
             listener(board.progress(workers))
 
     return look
