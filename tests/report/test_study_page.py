@@ -12,7 +12,7 @@ from innerloop.report.joined import choose, joined_page
 from innerloop.report.page import render_page
 from innerloop.report.study_page import ROWS, study_page, write_study_page
 from innerloop.studies.claim import judge
-from innerloop.studies.quantity import Quantity
+from innerloop.studies.quantity import UNKNOWN, Quantity
 from innerloop.studies.result import read_results
 from tests.report.made import FINDINGS, a_result, a_study
 from tests.report.test_page import Balanced
@@ -50,7 +50,7 @@ def test_verdicts_are_told_by_word_and_colour_with_their_reasons(tmp_path: Path)
         ("not-confirmed", "✗", "not confirmed"),
         *[("inconclusive", "?", "inconclusive")] * 3,
     ]
-    for reason in ("reaches across the criterion", "one seed", "is no number"):
+    for reason in ("reaches across the criterion", "one seed", "could not be measured"):
         assert text.count(reason) == 1
     for kind, _, _ in found:
         assert f".{kind} {{ color:" in text
@@ -128,6 +128,10 @@ def test_numbers_and_times_in_words() -> None:
     assert words.by_seed(several) == "by seed: 20, 20"
     narrow = judge(claim, [Quantity(1.00004, 1.00003, 1.00005)], "laptop")
     assert words.measured(narrow) == "1.00004 (1.00003 to 1.00005)"
+    missing = judge(claim, [UNKNOWN], "laptop")
+    assert (words.measured(missing), words.why(missing)) == (
+        "no number", "it could not be measured at this scale",
+    )  # fmt: skip
     # Of a criterion of at most 10: none of the interval meets it, and one can read that.
     missed = judge(claim, [Quantity(10.1, 10.004, 10.2)], "laptop")
     assert words.measured(missed) == "10.1 (10.004 to 10.2)"

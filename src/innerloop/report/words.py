@@ -43,6 +43,8 @@ def why(judged: Judged) -> str:
     """Why nothing can be concluded; empty where something can."""
     if judged.verdict != "inconclusive":
         return ""
+    if math.isnan(judged.value):
+        return "it could not be measured at this scale"
     if judged.why:
         return judged.why
     if math.isnan(judged.low) or math.isnan(judged.high):
