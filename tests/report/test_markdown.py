@@ -1,6 +1,7 @@
 """Results as pages of the documentation."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from innerloop.core.errors import ConfigurationError, InnerloopError
 from innerloop.report import markdown
 from innerloop.report.markdown import BEGIN, END, WRITTEN, write_docs, write_summary
 from innerloop.studies.result import Result
+from innerloop.studies.work import TrainingTime
 from tests.report.made import a_result, a_study
 
 
@@ -18,6 +20,11 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Result]:
     studies = (a_study("yang2024", "fig2", also=("fig7",)), a_study("chen2025", "thm4.2"))
     monkeypatch.setattr(markdown, "STUDIES", studies)
     return [a_result(tmp_path / "results", study) for study in studies]
+
+
+def two_hours(results: Sequence[Result]) -> TrainingTime:
+    """An hour a result by the clock, on a machine that had much else to do."""
+    return TrainingTime(3600.0 * len(results), 900.0 * len(results))
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -34,7 +41,7 @@ def own_names(place: str) -> set[str]:
 
 def test_pages_pictures_and_tables_are_written(two: list[Result], tmp_path: Path) -> None:
     docs = tmp_path / "docs"
-    assert write_docs(docs, two, training=lambda results: 3600.0 * len(results)) == two
+    assert write_docs(docs, two, training=two_hours) == two
     written = files(docs)
     pages = {"README.md", "yang2024.md", "chen2025.md"}
     assert set(written) == {
@@ -45,11 +52,12 @@ def test_pages_pictures_and_tables_are_written(two: list[Result], tmp_path: Path
     overview = written["README.md"].decode()
     assert "innerloop reproduce --all --scale laptop" in overview
     assert "training 2.0 h, each run counted once" in overview
+    assert "a core that does nothing else would train for 30 min" in overview
     assert overview.count(r"Five\_dimensions, not 20.") == 2
     for page in pages:
         for link in re.findall(r"\]\(([^)#]+)", written[page].decode()):
             assert (docs / link).is_file(), f"{page} links to {link}"
-    write_docs(docs, two, training=lambda results: 3600.0 * len(results))
+    write_docs(docs, two, training=two_hours)
     assert files(docs) == written
 
 

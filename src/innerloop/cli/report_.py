@@ -17,7 +17,7 @@ from innerloop.report.markdown import require_place, write_docs, write_summary
 from innerloop.report.page import write_page
 from innerloop.report.words import tally
 from innerloop.studies.result import Result, read_results
-from innerloop.studies.work import training_seconds
+from innerloop.studies.work import TrainingTime, training_time
 from innerloop.training.run import Run
 from innerloop.training.store import Store
 
@@ -84,10 +84,10 @@ def report(
             console.print(f"summary [cyan]{escape(str(write_summary(readme, told, docs)))}[/]")
 
 
-def time_of_runs(store: Store, results: Sequence[Result]) -> float | None:
+def time_of_runs(store: Store, results: Sequence[Result]) -> TrainingTime | None:
     """What the runs of all studies took, each counted once; None if some are not here."""
     names = {name for result in results for name in result.runs}
     known: dict[str, Run] = {run.name: run for run in store.runs()}
     if not names <= set(known):
         return None
-    return sum(training_seconds(known[name]) for name in names)
+    return training_time(known[name] for name in names)

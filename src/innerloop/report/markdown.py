@@ -25,6 +25,7 @@ from innerloop.report.words import (
 from innerloop.studies.claim import Judged
 from innerloop.studies.result import CLAIMS, Result, read_result
 from innerloop.studies.table import STUDIES
+from innerloop.studies.work import TrainingTime
 
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 """The lines of a README between which the summary stands."""
@@ -36,13 +37,13 @@ def write_docs(
     folder: Path,
     results: Sequence[Result],
     *,
-    training: Callable[[Sequence[Result]], float | None] | None = None,
+    training: Callable[[Sequence[Result]], TrainingTime | None] | None = None,
 ) -> list[Result]:
     """Write results as pages with their pictures and tables; all results that the pages tell of.
 
     Results that the folder holds already, of studies that are not among these, stay, so that one
     study can be reproduced without the others; what was written of studies that are no longer in
-    the table is removed. `training` says how many seconds the runs of all results took, each
+    the table is removed. `training` says how long the runs of all results took, each
     counted once, or None if it does not know.
     """
     known = _written(folder)
@@ -92,15 +93,15 @@ def require_place(readme: Path) -> tuple[str, str]:
     return text[: text.index(BEGIN)], text[text.index(END) + len(END) :]
 
 
-def _pages(results: Sequence[Result], training_seconds: float | None) -> dict[str, bytes]:
-    pages = {"README.md": _overview(results, training_seconds).encode()}
+def _pages(results: Sequence[Result], training: TrainingTime | None) -> dict[str, bytes]:
+    pages = {"README.md": _overview(results, training).encode()}
     for _, own in groupby(results, key=lambda result: result.paper):
         several = list(own)
         pages[_page_of(several[0])] = _paper(several).encode()
     return pages
 
 
-def _overview(results: Sequence[Result], training_seconds: float | None) -> str:
+def _overview(results: Sequence[Result], training: TrainingTime | None) -> str:
     """The page of all studies."""
     rows = [
         (f"[{result.paper} {_text(figures(result))}]({_page_of(result)}#{_stem(result)})",
@@ -114,9 +115,11 @@ def _overview(results: Sequence[Result], training_seconds: float | None) -> str:
         if result.smaller
     ]
     time = f"Measuring took {duration(sum(result.seconds for result in results))}"
-    if training_seconds is not None:
-        time += f", training {duration(training_seconds)}, each run counted once"
+    if training is not None:
+        time += f", training {duration(training.seconds)}, each run counted once"
     time += ", by the clock, whatever else the machine was doing"
+    if training is not None:
+        time += f"; a core that does nothing else would train for {duration(training.expected)}"
     told = {result.name for result in results}
     missing = ", ".join(study.name for study in STUDIES if study.name not in told)
     # Where studies were run in several ways, each page has the commands of its own.

@@ -2,11 +2,13 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 from innerloop.core.errors import InnerloopError
+from innerloop.studies.cost import training_minutes
 from innerloop.studies.lab import Lab
 from innerloop.studies.result import Result, write_result
 from innerloop.studies.study import Study
@@ -61,6 +63,25 @@ def _finished_runs(
             )
         found[label, seed] = run
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingTime:
+    """How long runs were trained, added up."""
+
+    seconds: float
+    """By the clock, beside whatever else the machine did."""
+    expected: float
+    """Seconds of one core that does nothing else, by what a step costs."""
+
+
+def training_time(runs: Iterable[Run]) -> TrainingTime:
+    """The time of several runs."""
+    several = list(runs)
+    return TrainingTime(
+        sum(training_seconds(run) for run in several),
+        60 * sum(training_minutes(run.config) for run in several),
+    )
 
 
 def training_seconds(run: Run) -> float:
