@@ -110,7 +110,9 @@ def test_sigterm_saves_and_leaves(tmp_path: Path) -> None:
     ]  # fmt: skip
     child = children.start(children.run_command, words)
     deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("*/timings.jsonl")) and time.monotonic() < deadline:
+    while time.monotonic() < deadline and not any(
+        file.stat().st_size for file in tmp_path.glob("*/metrics.jsonl")
+    ):
         time.sleep(0.02)
     assert child.pid is not None
     child.terminate()
