@@ -45,7 +45,7 @@ class Job:
     share: float = 0.0
     """How far it is."""
     before: float = 0.0
-    """How far it was when the board was made: steps of earlier sessions took no time of this."""
+    """How far it was when the board was made: what an earlier command did took no time here."""
     told: str = ""
     """What it is doing now."""
     state: str = "waiting"
