@@ -51,8 +51,8 @@ def joined_page(results: Sequence[Result]) -> Page:
             sections += study_sections(result, level=3, title=title)
     return Page(
         title="The papers' claims, measured",
-        summary=f"{tally(results)}. Scale: {scales(results)}. Every criterion stood in the code "
-        "before the run; intervals are 90%.",
+        summary=f"{tally(results)}. Scale: {scales(results)}. Every criterion stands in the code "
+        "with its reason; intervals are 90%.",
         sections=tuple(sections),
         footer=f"Measuring took {duration(sum(result.seconds for result in results))}. "
         f"{versions(results)}.",

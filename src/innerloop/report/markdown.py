@@ -128,7 +128,7 @@ def _overview(results: Sequence[Result], training: TrainingTime | None) -> str:
     return "\n".join(
         [
             "# Results\n",
-            f"{tally(results)}. Every criterion stood in the code before the run; intervals are "
+            f"{tally(results)}. Every criterion stands in the code with its reason; intervals are "
             "90%. A claim over ways of training needs several seeds, and is inconclusive with one."
             "\n",
             f"```sh\n{command}\n```\n",

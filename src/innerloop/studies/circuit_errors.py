@@ -23,9 +23,8 @@ from innerloop.analysis.figure import save_figure_and_table
 from innerloop.studies.circuits import compare, rows_of
 from innerloop.studies.drawing import legend, name, panels
 from innerloop.studies.theorem_figure import draw_parameter
-from innerloop.studies.theorems import powers
+from innerloop.studies.theorems import DIMS, POINTS, powers
 
-DIMS, POINTS = 5, 11
 COLUMNS = ("panel", "parameter", "form", "value", "error", "truncation", "rounding")
 EPS = torch.finfo(torch.float64).eps
 LOWEST, HIGHEST = 1e-17, 1e2

@@ -26,7 +26,7 @@ class Outcome:
     error: str = ""
     """Why there is no result, in a sentence."""
     known: bool = False
-    """Whether the result was there already, of the same code, runs and seeds."""
+    """Whether the result was there already, of the same code and runs, with no fewer seeds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -83,9 +83,9 @@ def reproduce(
 
     Studies share their runs, and with several workers jobs are done side by side, each on one
     thread. A study that fails leaves the others alone. Results that are there already, of the same
-    code, runs and seeds, are given as they are, unless `again`. Where `stop` returns True, runs are
-    saved and the iteration ends; called again, it goes on from there. `plan` is what `make_plan`
-    has made of the same studies and settings, if it has been made already.
+    code and runs and with no fewer seeds, are given as they are, unless `again`. Where `stop`
+    returns True, runs are saved and the iteration ends; called again, it goes on from there. `plan`
+    is what `make_plan` has made of the same studies and settings, if it has been made already.
     """
     if plan is None:
         plan = make_plan(
