@@ -21,6 +21,7 @@ from innerloop.studies.study import Findings, Study, declare, no_runs
 from innerloop.training.config import RunConfig
 from innerloop.training.families import Scale
 from innerloop.training.interrupt import interruptible
+from innerloop.training.run import METRICS
 from innerloop.training.store import Store
 from tests.studies.small import draw
 
@@ -56,13 +57,19 @@ def _nothing(lab: Lab) -> None:
 
 
 def _leave_id(lab: Lab) -> None:
+    """Say which process this is, once another one trains: so it is never the same one."""
+    _wait_until(lambda: any(file.stat().st_size for file in _word("runs").glob(f"*/{METRICS}")))
     _word("id").write_text(str(os.getpid()))
 
 
-def _wait_for(*words: str) -> None:
-    end = time.monotonic() + 30
-    while not all(_word(word).exists() for word in words) and time.monotonic() < end:
+def _wait_until(happened: Callable[[], bool]) -> None:
+    """Wait for an event, however slow the machine; whoever runs the test gives up, not this."""
+    while not happened():
         time.sleep(0.01)
+
+
+def _wait_for(*words: str) -> None:
+    _wait_until(lambda: all(_word(word).exists() for word in words))
 
 
 def _be_slow(lab: Lab) -> None:
