@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import pandas as pd
+import torch
 
+from innerloop.analysis.measured import Measured
 from innerloop.studies.claim import Claim, Criterion
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import exact
 from innerloop.studies.reproduce import reproduce
 from innerloop.studies.runs import trained
-from innerloop.studies.study import Findings, Study, declare, no_runs
+from innerloop.studies.study import Measures, Study, declare, no_runs
 from innerloop.training.config import RunConfig
 from innerloop.training.families import Scale
 from innerloop.training.interrupt import interruptible
@@ -29,6 +29,7 @@ PLACE = "INNERLOOP_TEST_PLACE"
 """The variable that says where studies leave word for each other."""
 ONE = Claim(
     name="one", sentence="It is one.", quantity="one", over="exact",
+    statistic=lambda m: m["one"][..., 0],
     criterion=Criterion(at_most=1.0, reason="one is one"),
 )  # fmt: skip
 
@@ -36,10 +37,9 @@ ONE = Claim(
 def _own(
     id: str, measure: Callable[[Lab], None], runs: Callable[[Scale], Mapping[str, RunConfig]]
 ) -> Study:
-    def measured(lab: Lab) -> Findings:
+    def measured(lab: Lab) -> Measures:
         measure(lab)
-        table = pd.DataFrame({"examples": [0, 1], "mean": [1.0, 1.0]})
-        return Findings(tables={"errors": table}, measured={"one": exact(1.0)})
+        return {"one": Measured.exact(torch.ones(2), "examples")}
 
     return declare(
         paper="own", id=id, title="One of our own", claims=(ONE,), draw=draw, runs=runs,

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
-import pandas as pd
 from matplotlib.figure import Figure
 
 from innerloop.studies.claim import Claim, Criterion
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity
 from innerloop.studies.runs import trained
-from innerloop.studies.study import Findings, Study, Tables, declare
+from innerloop.studies.study import Measures, Study, Tables, declare
 from innerloop.training.config import RunConfig
 from innerloop.training.families import Scale
 
@@ -17,6 +15,7 @@ SMALL = Claim(
     name="small",
     sentence="Errors are small.",
     quantity="error after the last example",
+    statistic=lambda m: m["errors"][..., -1],
     criterion=Criterion(at_most=10.0, reason="ten times that of predicting zero"),
     over="prompts",
     ratio=True,
@@ -25,29 +24,21 @@ SMALL = Claim(
 
 def draw(tables: Tables) -> Figure:
     figure = Figure()
-    figure.add_subplot().plot(tables["errors"]["examples"], tables["errors"]["mean"])
+    figure.add_subplot().plot(tables["by-examples"]["examples"], tables["by-examples"]["mean"])
     return figure
 
 
-def measure(lab: Lab) -> Findings:
-    config = lab.run("model").config
-    rows: list[pd.DataFrame] = []
-    found: list[Quantity] = []
-    for seed in lab.seeds:
-        prompt = lab.draw(config.task, config.points, seed=seed)
-        errors = lab.errors(lab.model("model", seed), prompt, config.task)  # (P, n)
-        places = range(config.points)
-        rows.append(pd.DataFrame({"examples": places, "mean": errors.mean(dim=0)}))
-        found.append(lab.mean(errors[:, -1], seed=seed))
-    return Findings(
-        tables={"errors": pd.concat(rows)}, measured={"small": found}, notes=("A note.",)
-    )
+def measure(lab: Lab) -> Measures:
+    config = lab.config("model")
+    prompt = lab.draw(config.task, config.points)
+    lab.note("A note.")
+    return {"errors": lab.error(lab.learner("model"), prompt, config.task)}
 
 
 def small_study(
     id: str = "small",
     *changes: str,
-    measure: Callable[[Lab], Findings] = measure,
+    measure: Callable[[Lab], Measures] = measure,
     claims: tuple[Claim, ...] = (SMALL,),
 ) -> Study:
     """A study of one run: the smallest model on the smallest prompts, with some changes."""

@@ -1,40 +1,50 @@
 """What learners do: their errors, whether two are the same, and which algorithm is inside one."""
 
+from innerloop.analysis import drawing
 from innerloop.analysis.bayes_check import BayesCheck, bayes_check
 from innerloop.analysis.candidates import Candidate, default_candidates
 from innerloop.analysis.convergence import Convergence, convergence
-from innerloop.analysis.error import error_curve
-from innerloop.analysis.figure import draw_error_curve, save_figure_and_table
+from innerloop.analysis.drawing import draw_error_curve, save_figure_and_table
+from innerloop.analysis.error import error, error_curve
 from innerloop.analysis.forgetting import forgetting
 from innerloop.analysis.identify import Identification, identify
 from innerloop.analysis.identify_figure import draw_identification
 from innerloop.analysis.induced import induced_weights
-from innerloop.analysis.matching import Match, match
+from innerloop.analysis.intervals import Averages, Estimate, Interval, Statistic, estimate
+from innerloop.analysis.matching import match
+from innerloop.analysis.measured import Measured, difference, ratio
 from innerloop.analysis.probe_program import ProbeSettings
 from innerloop.analysis.probing import ProbeErrors, Probing, least_squares, moment, probe
 from innerloop.analysis.readout import ReadoutLearner, fit_readouts
-from innerloop.analysis.similarity import Similarity, ilw, sim_e, sim_w, spd
-from innerloop.analysis.span import span_test
+from innerloop.analysis.similarity import ilw, sim_e, sim_e_by_examples, sim_w, spd
+from innerloop.analysis.span import span_chance, span_test
 from innerloop.analysis.verify import Verification, verify
 
 __all__ = [
+    "Averages",
     "BayesCheck",
     "Candidate",
     "Convergence",
+    "Estimate",
     "Identification",
-    "Match",
+    "Interval",
+    "Measured",
     "ProbeErrors",
     "ProbeSettings",
     "Probing",
     "ReadoutLearner",
-    "Similarity",
+    "Statistic",
     "Verification",
     "bayes_check",
     "convergence",
     "default_candidates",
+    "difference",
     "draw_error_curve",
     "draw_identification",
+    "drawing",
+    "error",
     "error_curve",
+    "estimate",
     "fit_readouts",
     "forgetting",
     "identify",
@@ -44,9 +54,12 @@ __all__ = [
     "match",
     "moment",
     "probe",
+    "ratio",
     "save_figure_and_table",
     "sim_e",
+    "sim_e_by_examples",
     "sim_w",
+    "span_chance",
     "span_test",
     "spd",
     "verify",

@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 import torch
 from torch import Tensor
 
-from innerloop.analysis.bootstrap import bootstrap, resample
-from innerloop.analysis.error import seeded
-from innerloop.analysis.similarity import predict_in_parts, prediction_differences
+from innerloop.analysis.intervals import CONFIDENCE, DRAWS, average, resample, seeded
+from innerloop.analysis.measured import Measured
+from innerloop.analysis.similarity import (
+    counted_positions,
+    predict_in_parts,
+    prediction_differences,
+)
 from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -31,8 +34,8 @@ PENALTIES = (0.0, *(2.0**exponent for exponent in range(-10, 8)))
 class BayesCheck:
     """How far a learner is from ridge regression at each penalty, and where it is nearest."""
 
-    table: pd.DataFrame
-    """One row a penalty: penalty, mean (the SPD), median, low, high (the interval of the mean)."""
+    distances: Measured
+    """The SPD by penalty, averaged over what counts of each prompt."""
     best: float
     """The penalty of the smallest SPD."""
     low: float
@@ -62,11 +65,11 @@ def bayes_check(
     prior_variance: float = 1.0,
     penalties: Sequence[float] = PENALTIES,
     steps: int | None = None,
-    confidence: float = 0.9,
-    draws: int = 1000,
+    confidence: float = CONFIDENCE,
+    draws: int = DRAWS,
     seed: int = 0,
 ) -> BayesCheck:
-    """SPD of a learner against ridge regression over a grid of penalties.
+    """SPD of a learner against ridge regression over a grid of penalties, and the nearest of them.
 
     `noise` is the standard deviation of the noise on the outputs and `prior_variance` the variance
     of each weight, as the task that drew the prompts has them. The grid is sorted, and has to reach
@@ -74,43 +77,50 @@ def bayes_check(
     """
     grid = sorted({float(penalty) for penalty in penalties})
     expected = _expected(noise, prior_variance, grid)
-    values, counted = _differences(learner, prompt, grid, steps)  # (P, L), (P, 1)
-    if not bool(counted.any()):
-        raise PromptError("the prompt scores no position: there is nothing to compare.")
-    found = bootstrap(
-        values,
-        counted=counted.expand_as(values),
-        confidence=confidence,
-        draws=draws,
-        generator=seeded(seed),
-    )
-    kept = values[counted[:, 0]]  # (P', L)
-    if not bool(torch.isfinite(kept).all()):
-        raise PromptError(
-            f"{learner.name} predicts numbers that are not finite: no penalty is nearest to them."
-        )
+    distances = ridge_distances(learner, prompt, grid, steps=steps)
     near = torch.tensor([_near(expected, grid, index) for index in range(len(grid))])  # (L,)
-    best = int(kept.mean(dim=0).argmin())
-    drawn = _best_of_draws(kept, draws, seed)  # (draws,)
+    best = int(average(distances.values, counted=distances.counted).argmin())
+    drawn = resample(distances.prompts, draws, seeded(seed))  # (D, P)
+    means = average(distances.values, counted=distances.counted, drawn=drawn)  # (D, L)
+    nearest = means.argmin(dim=1)  # (D,)
     tail = (1 - confidence) / 2
-    ends = drawn.double().quantile(torch.tensor([tail, 1 - tail], dtype=torch.float64))  # (2,)
+    ends = nearest.double().quantile(torch.tensor([tail, 1 - tail], dtype=torch.float64))  # (2,)
     return BayesCheck(
-        table=pd.DataFrame(
-            {
-                "penalty": grid,
-                "mean": found.mean,
-                "median": found.median,
-                "low": found.low,
-                "high": found.high,
-            }
-        ),
+        distances=distances,
         best=grid[best],
         low=grid[int(ends[0].floor())],
         high=grid[int(ends[1].ceil())],
         expected=expected,
         within_one_point=bool(near[best]),
-        support=float(near[drawn].double().mean()),
+        support=float(near[nearest].double().mean()),
     )
+
+
+def ridge_distances(
+    learner: Learner[Any], prompt: Prompt, penalties: Sequence[float], *, steps: int | None = None
+) -> Measured:
+    """The SPD of a learner from ridge regression by penalty, averaged over each prompt."""
+    answers = predict_in_parts(learner, prompt, steps=steps)  # (P, n[, q], k)
+    counted = counted_positions(prompt)  # (P, n)
+    if not bool(counted.any()):
+        raise PromptError("the prompt scores no position: there is nothing to compare.")
+    columns: list[Tensor] = []
+    # One penalty at a time: predictions of all of them at once would not fit into memory.
+    for penalty in penalties:
+        other = predict_in_parts(Ridge(penalty), prompt)  # (P, n[, q], k)
+        squares = prediction_differences(answers, other)  # (P, n)
+        number = counted.sum(dim=1).clamp(min=1)  # (P,)
+        columns.append(squares.masked_fill(~counted, 0.0).sum(dim=1) / number)
+    values = torch.stack(columns, dim=1)  # (P, L)
+    some = counted.any(dim=1)  # (P,)
+    if not bool(torch.isfinite(values[some]).all()):
+        raise PromptError(
+            f"{learner.name} predicts numbers that are not finite: no penalty is nearest to them."
+        )
+    return Measured(
+        values=values, axes=("penalty",), ticks={"penalty": list(penalties)}, label=learner.name,
+        counted=None if bool(some.all()) else some[:, None].expand_as(values), scale="log",
+    )  # fmt: skip
 
 
 def _expected(noise: float, prior_variance: float, grid: Sequence[float]) -> float:
@@ -137,27 +147,3 @@ def _near(expected: float, grid: Sequence[float], index: int) -> bool:
     """Whether the expected penalty lies between the neighbours of a point of the grid."""
     low, high = grid[max(0, index - 1)], grid[min(len(grid) - 1, index + 1)]
     return low <= expected <= high
-
-
-def _differences(
-    learner: Learner[Any], prompt: Prompt, grid: Sequence[float], steps: int | None
-) -> tuple[Tensor, Tensor]:
-    """Each prompt's mean squared difference from ridge (P, L), and which prompts count (P, 1)."""
-    answers = predict_in_parts(learner, prompt, steps=steps)  # (P, n[, q], k)
-    counted = torch.ones_like(prompt.ys[..., 0], dtype=torch.bool)  # (P, n)
-    if prompt.scored is not None:
-        counted = prompt.scored
-    number = counted.sum(dim=1)  # (P,)
-    columns: list[Tensor] = []
-    # One penalty at a time: a factorisation a penalty costs less than the eigenvectors of every
-    # prefix, which would serve all of them at once.
-    for penalty in grid:
-        other = predict_in_parts(Ridge(penalty), prompt)  # (P, n[, q], k)
-        squares = prediction_differences(answers, other)  # (P, n)
-        columns.append(squares.masked_fill(~counted, 0.0).sum(dim=1) / number.clamp(min=1))
-    return torch.stack(columns, dim=1).cpu(), (number > 0)[:, None].cpu()
-
-
-def _best_of_draws(values: Tensor, draws: int, seed: int) -> Tensor:
-    """The column of the smallest mean of values (P, L), of each set of prompts drawn: (draws,)."""
-    return (resample(len(values), draws, seeded(seed)) @ values).argmin(dim=1)

@@ -10,12 +10,11 @@ Shapes: P prompts, K steps, D numbers that move; ".." are the axes of a learner'
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 import torch
 from torch import Tensor
 
-from innerloop.analysis.bootstrap import bootstrap
-from innerloop.analysis.error import seeded
+from innerloop.analysis.intervals import seeded
+from innerloop.analysis.measured import Measured
 from innerloop.core.chunks import rows_within_budget
 from innerloop.core.errors import ConfigurationError, NotSupportedError
 from innerloop.core.fixed_point import FixedPoint, run_to_fixed_point
@@ -35,22 +34,18 @@ KRYLOV = 20
 class Convergence:
     """How fast a learner comes to its fixed point, on each prompt."""
 
-    distances: Tensor
-    """(P, K + 1) float64: |z_t - z*| / max(1, |z*|) after t steps; NaN without a fixed point."""
-    rates: Tensor
-    """(P,) float64: what a step multiplies the distance by, at the end of the path."""
-    radii: Tensor | None
-    """(P,) float64: the spectral radius of the step's Jacobian at the fixed point."""
+    distances: Measured
+    """By step: |z_t - z*| / max(1, |z*|); prompts without a fixed point do not count."""
+    rates: Measured
+    """What a step multiplies the distance by, at the end of the path."""
+    radii: Measured | None
+    """The spectral radius of the step's Jacobian at the fixed point."""
     refusal: str
     """Why there are no radii; empty where there are."""
     steps: Tensor
     """(P,) int64: steps until the fixed point was reached, as `run_to_fixed_point` counts them."""
     converged: Tensor
-    """(P,) bool: whether it was; distances, rates and radii are NaN where it was not."""
-    by_step: pd.DataFrame
-    """The distances, one row a step: step, mean, median, low, high, prompts."""
-    overall: pd.DataFrame
-    """Rate and radius, one row each: quantity, mean, median, low, high, prompts."""
+    """(P,) bool: whether it was; only these prompts count in distances, rates and radii."""
 
 
 @torch.no_grad()
@@ -63,8 +58,6 @@ def convergence(
     max_steps: int = 1000,
     power_steps: int = 50,
     throw: bool = True,
-    confidence: float = 0.9,
-    draws: int = 1000,
     seed: int = 0,
 ) -> Convergence:
     """Run a learner to its fixed point and measure how it gets there.
@@ -102,14 +95,19 @@ def convergence(
         if not refusal:
             radius = _radii(learner, part, end, power_steps, seed)  # (b,)
             radii.append(radius.masked_fill(lost, torch.nan))
-    return _result(
-        distances=torch.cat(distances).cpu(),
-        rates=torch.cat(rates).cpu(),
-        radii=None if refusal else torch.cat(radii).cpu(),
+    return Convergence(
+        distances=_of_numbers(torch.cat(distances), learner.name, "step"),
+        rates=_of_numbers(torch.cat(rates), learner.name),
+        radii=None if refusal else _of_numbers(torch.cat(radii), learner.name),
         refusal=refusal,
-        found=[end.found for end in ends],
-        interval=(confidence, draws, seed),
+        steps=torch.cat([end.found.steps for end in ends]).cpu(),
+        converged=torch.cat([end.found.converged for end in ends]).cpu(),
     )
+
+
+def _of_numbers(values: Tensor, label: str, *axes: str) -> Measured:
+    """Values (P, ..) of which those that are NaN do not count."""
+    return Measured(values=values, axes=axes, counted=~values.isnan(), label=label, scale="log")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -257,45 +255,3 @@ def _unit(vectors: Tensor) -> Tensor:
     """Vectors (b, D) of length 1; zero stays zero."""
     length = vectors.norm(dim=1, keepdim=True)  # (b, 1)
     return vectors / length.masked_fill(length == 0, 1.0)
-
-
-def _result(
-    *,
-    distances: Tensor,
-    rates: Tensor,
-    radii: Tensor | None,
-    refusal: str,
-    found: list[FixedPoint],
-    interval: tuple[float, int, int],
-) -> Convergence:
-    """The measurements with their tables."""
-    steps = pd.Index(range(distances.shape[1]), name="step")
-    overall = rates[:, None] if radii is None else torch.stack([rates, radii], dim=1)  # (P, 1 or 2)
-    names = pd.Index(["rate", "radius"][: overall.shape[1]], name="quantity")
-    return Convergence(
-        distances=distances,
-        rates=rates,
-        radii=radii,
-        refusal=refusal,
-        steps=torch.cat([each.steps for each in found]).cpu(),
-        converged=torch.cat([each.converged for each in found]).cpu(),
-        by_step=_table(distances, steps, interval),
-        overall=_table(overall, names, interval),
-    )
-
-
-def _table(values: Tensor, rows: pd.Index, interval: tuple[float, int, int]) -> pd.DataFrame:
-    """One row a column of values (P, m), of the prompts that have one."""
-    confidence, draws, seed = interval
-    counted = ~values.isnan()  # (P, m)
-    statistics = bootstrap(
-        values, counted=counted, confidence=confidence, draws=draws, generator=seeded(seed)
-    )
-    columns = {
-        "mean": statistics.mean,
-        "median": statistics.median,
-        "low": statistics.low,
-        "high": statistics.high,
-        "prompts": counted.sum(dim=0),
-    }
-    return pd.DataFrame(columns, index=rows).reset_index()

@@ -1,4 +1,4 @@
-"""How well learners predict: normalised squared error by prefix and by step."""
+"""How well learners predict: normalised squared error by number of examples and by step."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,7 +8,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from innerloop.analysis.bootstrap import bootstrap
+from innerloop.analysis.intervals import CONFIDENCE, DRAWS, Interval, average, seeded
+from innerloop.analysis.measured import Measured
 from innerloop.core.errors import ConfigurationError, PromptError, unknown
 from innerloop.core.iterate import predict, trajectory
 from innerloop.core.learner import Learner
@@ -22,6 +23,70 @@ SLICE = 128
 """Prompts evaluated at a time: often enough to move a progress bar."""
 
 
+def error(
+    learner: Learner[Any],
+    prompt: Prompt,
+    task: Task,
+    *,
+    steps: int | None = None,
+    by: Literal["examples", "step", "both"] = "examples",
+    at: int | None = None,
+    axis: str = "step",
+    label: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Measured:
+    """Squared errors on every prompt, over the scale E[y^2] of the task that has drawn them.
+
+    By examples: after the last step, (P, n). By step: after every step from 0 on at one prefix,
+    `at` or the last that is scored, (P, K + 1). Both: (P, K + 1, n). `axis` names the steps, such
+    as "loop" or "layer". Positions that the prompt does not score do not count. `progress` is
+    called with the number of prompts that are done.
+    """
+    if by not in ("examples", "step", "both"):
+        raise ConfigurationError(unknown("kind of curve", by, ("examples", "step", "both")))
+    if by != "step" and at is not None:
+        raise ConfigurationError(f"at is {at}, but only a curve by step has one prefix.")
+    chosen = _prefix(prompt, at) if by == "step" else None
+    errors = _errors(learner, prompt, by, steps, chosen, progress)  # (P[, K + 1][, n])
+    scale = task.scale_at(prompt.points)  # (n,)
+    counted = None if prompt.scored is None else prompt.scored.cpu()  # (P, n)
+    if chosen is not None:
+        scale = scale[chosen]  # ()
+        counted = None if counted is None else counted[:, chosen, None]  # (P, 1)
+    if by == "both" and counted is not None:
+        counted = counted[:, None]  # (P, 1, n)
+    return Measured(
+        values=errors / scale, counted=None if counted is None else counted.expand_as(errors),
+        axes={"examples": ("examples",), "step": (axis,), "both": (axis, "examples")}[by],
+        label=learner.name if label is None else label, scale="log",
+    )  # fmt: skip
+
+
+def _errors(
+    learner: Learner[Any],
+    prompt: Prompt,
+    by: str,
+    steps: int | None,
+    chosen: int | None,
+    progress: Callable[[int], None] | None,
+) -> Tensor:
+    """Squared errors of every prompt on the CPU: (P, n), (P, K + 1) or (P, K + 1, n)."""
+    parts: list[Tensor] = []
+    for start in range(0, prompt.batch, SLICE):
+        part = prompt.select(slice(start, start + SLICE))
+        with torch.no_grad():
+            if by == "examples":
+                parts.append(squared_errors(predict(learner, part, steps=steps), part))
+            else:
+                path = trajectory(learner, part, steps=steps).predictions  # (K + 1, b, n[, q], k)
+                errors = squared_errors(path, part)  # (K + 1, b, n)
+                errors = errors if chosen is None else errors[:, :, chosen]  # (K + 1, b[, n])
+                parts.append(errors.transpose(0, 1))
+        if progress is not None:
+            progress(min(start + SLICE, prompt.batch))
+    return torch.cat(parts).cpu()
+
+
 def error_curve(
     learners: Learner[Any] | Sequence[Learner[Any]],
     task: Task,
@@ -32,8 +97,8 @@ def error_curve(
     steps: int | None = None,
     prompts: int = 1280,
     seed: int = 0,
-    confidence: float = 0.9,
-    draws: int = 1000,
+    confidence: float = CONFIDENCE,
+    draws: int = DRAWS,
     device: torch.device | str = "cpu",
     labels: Sequence[str] | None = None,
     progress: Progress | None = None,
@@ -45,54 +110,52 @@ def error_curve(
     learners see the same prompts, and the bootstrap draws the same prompts for all of them.
     `labels` call the learners something else than their names.
 
-    Returns a table with one row a learner and prefix or step: learner, prefix, step, mean, median,
-    low, high (the interval of the mean), prompts. Positions that the task does not score are left
-    out.
+    Returns a table with one row per learner and prefix or step: learner, prefix, step, mean,
+    median, low, high (the interval of the mean), prompts. Positions that the task does not
+    score are left out. `error` has the numbers per prompt.
     """
     several = [learners] if isinstance(learners, Learner) else list(learners)
-    _check_arguments(several, by, prompts, confidence, draws)
+    _check_arguments(several, by, prompts, draws)
     if by == "prefix" and prefix is not None:
         raise ConfigurationError(f"prefix is {prefix}, but only a curve by step has one prefix.")
     # Drawn on the CPU, so that the prompts are the same on every device.
     prompt = task.sample(prompts, points, generator=seeded(seed)).to(device=device)
-    scale = task.scale_at(points)  # (n,)
-    chosen = _prefix(prompt, prefix) if by == "step" else None
-    tables = []
     names = [learner.name for learner in several] if labels is None else list(labels)
     if len(names) != len(several):
         raise ConfigurationError(f"{len(names)} labels for {len(several)} learners: give one each.")
-    for label, learner in zip(_told_apart(names), several, strict=True):
-        told = None if progress is None else partial(_told, progress, label, prompts)
-        errors = prompt_errors(learner, prompt, steps=steps, prefix=chosen, progress=told) / (
-            scale if chosen is None else scale[chosen]
-        )  # (P, n), or (P, K + 1) by step
-        counted = _counted(prompt, chosen, errors.shape[1])  # (P, n or K + 1)
-        found = bootstrap(
-            errors, counted=counted, confidence=confidence, draws=draws, generator=seeded(seed)
-        )
-        index = torch.arange(errors.shape[1])
+    at = _prefix(prompt, prefix) if by == "step" else None
+    tables: list[pd.DataFrame] = []
+    for label, learner in zip(_distinct(names), several, strict=True):
+        measured = error(
+            learner, prompt, task, steps=steps, by="examples" if at is None else "step", at=at,
+            label=label, progress=None if progress is None else partial(_report, progress, label,
+                                                                        prompts),
+        )  # fmt: skip
         taken = learner.steps if steps is None else steps
-        table = pd.DataFrame(
-            {
-                "learner": label,
-                "prefix": index if chosen is None else torch.full_like(index, chosen),
-                "step": torch.full_like(index, taken) if chosen is None else index,
-                "mean": found.mean,
-                "median": found.median,
-                "low": found.low,
-                "high": found.high,
-                "prompts": counted.sum(dim=0),
-            }
-        )
-        tables.append(table[table["prompts"] > 0])
+        interval = measured.interval(confidence=confidence, draws=draws, generator=seeded(seed))
+        tables.append(_curve(measured, interval, at, taken))
     return pd.concat(tables, ignore_index=True)
 
 
-def seeded(seed: int) -> torch.Generator:
-    """A generator on the CPU with a seed that torch can take."""
-    if not 0 <= seed < 2**63:
-        raise ConfigurationError(f"seed is {seed}, expected a number from 0 to 2^63 - 1.")
-    return torch.Generator().manual_seed(seed)
+def _curve(measured: Measured, interval: Interval, at: int | None, taken: int) -> pd.DataFrame:
+    """The table of one learner, by prefix, or by step at a prefix."""
+    number = torch.tensor(measured.values.shape[1] * [measured.prompts])  # (m,)
+    if measured.counted is not None:
+        number = measured.counted.sum(dim=0)  # (m,)
+    index = torch.arange(len(number))  # (m,)
+    table = pd.DataFrame(
+        {
+            "learner": measured.label,
+            "prefix": index if at is None else torch.full_like(index, at),
+            "step": torch.full_like(index, taken) if at is None else index,
+            "mean": interval.value,
+            "median": average(measured.values, counted=measured.counted, kind="median"),
+            "low": interval.low,
+            "high": interval.high,
+            "prompts": number,
+        }
+    )
+    return table.loc[table["prompts"] > 0, :]
 
 
 def squared_errors(predictions: Tensor, prompt: Prompt) -> Tensor:
@@ -111,43 +174,8 @@ def squared_errors(predictions: Tensor, prompt: Prompt) -> Tensor:
     return (predictions.double() - answers).square().mean(dim=(-2, -1))  # (.., B, n)
 
 
-def prompt_errors(
-    learner: Learner[Any],
-    prompt: Prompt,
-    *,
-    steps: int | None = None,
-    prefix: int | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> Tensor:
-    """Squared errors of every prompt, as they are: (P, n) after the last step, on the CPU.
-
-    With a prefix (P, K + 1), at that prefix after every step from 0 on. `progress` is called with
-    the number of prompts that are done.
-    """
-    parts: list[Tensor] = []
-    for start in range(0, prompt.batch, SLICE):
-        part = prompt.select(slice(start, start + SLICE))
-        with torch.no_grad():
-            if prefix is None:
-                parts.append(squared_errors(predict(learner, part, steps=steps), part))
-            else:
-                steady = trajectory(learner, part, steps=steps).predictions  # (K + 1, b, n[, q], k)
-                parts.append(squared_errors(steady, part)[:, :, prefix].T)  # (b, K + 1)
-        if progress is not None:
-            progress(min(start + SLICE, prompt.batch))
-    return torch.cat(parts).cpu()
-
-
-def _told(progress: Progress, label: str, prompts: int, done: int) -> None:
+def _report(progress: Progress, label: str, prompts: int, done: int) -> None:
     progress(label, done, prompts)
-
-
-def _counted(prompt: Prompt, chosen: int | None, columns: int) -> Tensor:
-    """Which entries of the errors count: (P, columns)."""
-    if prompt.scored is None:
-        return torch.ones(prompt.batch, columns, dtype=torch.bool)
-    scored = prompt.scored.cpu()  # (P, n)
-    return scored if chosen is None else scored[:, chosen : chosen + 1].expand(-1, columns)
 
 
 def _prefix(prompt: Prompt, prefix: int | None) -> int:
@@ -168,7 +196,7 @@ def _prefix(prompt: Prompt, prefix: int | None) -> int:
     return chosen
 
 
-def _told_apart(names: Sequence[str]) -> list[str]:
+def _distinct(names: Sequence[str]) -> list[str]:
     """The names, with a number where two are the same."""
     seen: dict[str, int] = {}
     labels: list[str] = []
@@ -178,15 +206,11 @@ def _told_apart(names: Sequence[str]) -> list[str]:
     return labels
 
 
-def _check_arguments(
-    learners: Sequence[Learner[Any]], by: str, prompts: int, confidence: float, draws: int
-) -> None:
+def _check_arguments(learners: Sequence[Learner[Any]], by: str, prompts: int, draws: int) -> None:
     if by not in ("prefix", "step"):
         raise ConfigurationError(unknown("kind of curve", by, ("prefix", "step")))
     if not learners:
         raise ConfigurationError("there is no learner to evaluate: name at least one.")
-    if not 0 < confidence < 1:
-        raise ConfigurationError(f"confidence is {confidence}, expected a number between 0 and 1.")
     for name, number in (("prompts", prompts), ("draws", draws)):
         if number < 1:
             raise ConfigurationError(f"{name} is {number}, expected at least 1.")

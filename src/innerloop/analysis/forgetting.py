@@ -6,17 +6,14 @@ code makes a prompt of every example that is asked again; here all of them are q
 Shapes: P prompts, n examples, d dimensions, k outputs.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
 import torch
 from torch import Tensor
 
-from innerloop.analysis.bootstrap import bootstrap
-from innerloop.analysis.error import seeded
 from innerloop.analysis.induced import prompts_at_once
-from innerloop.core.errors import ConfigurationError, PromptError
+from innerloop.analysis.measured import Measured
+from innerloop.core.errors import PromptError
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -24,81 +21,34 @@ from innerloop.core.task import Task
 
 
 def forgetting(
-    learners: Learner[Any] | Sequence[Learner[Any]],
-    source: Task | Prompt,
+    learner: Learner[Any],
+    prompt: Prompt,
+    task: Task | None = None,
     *,
-    examples: int = 20,
     steps: int | None = None,
-    prompts: int = 1280,
-    seed: int = 0,
-    confidence: float = 0.9,
-    draws: int = 1000,
-    device: torch.device | str = "cpu",
-) -> pd.DataFrame:
-    """Squared error on each example, asked again after all of them, over E[y^2].
+    label: str | None = None,
+) -> Measured:
+    """Squared error on each example, asked again after all of them, over E[y^2]: axis "gap".
 
-    The source is a task, which `prompts` are drawn from and whose scale is E[y^2], or prompts that
-    are drawn already, whose first examples are taken; E[y^2] is then their own mean.
-
-    Returns a table with one row a learner and example: learner, example (0-based), gap (how many
-    examples came after it: the papers' time stamp gap, 0 for the newest), mean, median, low, high
-    (the interval of the mean), prompts. Examples that the source does not score are left out.
+    The gap is how many examples came after it, the papers' time stamp gap: 0 for the newest. All
+    points of the prompt are examples. E[y^2] is the scale of the task that has drawn them, or
+    their own mean square without a task. Examples that the prompt does not score do not count.
     """
-    several = [learners] if isinstance(learners, Learner) else list(learners)
-    if not several:
-        raise ConfigurationError("there is no learner to evaluate: name at least one.")
-    if examples < 1:
-        raise ConfigurationError(f"examples is {examples}, expected at least 1.")
-    prompt, scale = _examples(source, examples, prompts, seed, device)  # n points, (n,)
-    counted = torch.ones(prompt.batch, examples, dtype=torch.bool)  # (P, n)
-    if prompt.scored is not None:
-        counted = prompt.scored.cpu()
-    index = torch.arange(examples)  # (n,)
-    tables: list[pd.DataFrame] = []
-    for learner in several:
-        errors = example_errors(learner, prompt, steps) / scale  # (P, n)
-        found = bootstrap(
-            errors, counted=counted, confidence=confidence, draws=draws, generator=seeded(seed)
-        )
-        columns = {
-            "learner": learner.name,
-            "example": index,
-            "gap": examples - 1 - index,
-            "mean": found.mean,
-            "median": found.median,
-            "low": found.low,
-            "high": found.high,
-            "prompts": counted.sum(dim=0),
-        }
-        tables.append(pd.DataFrame(columns).query("prompts > 0"))
-    return pd.concat(tables, ignore_index=True)
-
-
-def _examples(
-    source: Task | Prompt, examples: int, prompts: int, seed: int, device: torch.device | str
-) -> tuple[Prompt, Tensor]:
-    """Prompts of as many points as there are examples, and the scale (n,) of each."""
-    if isinstance(source, Task):
-        # Drawn on the CPU, so that the prompts are the same on every device.
-        drawn = source.sample(prompts, examples, generator=seeded(seed)).to(device=device)
-        scale = source.scale_at(examples)  # (n,)
-    else:
-        drawn = source
-        scale = source.ys.double().square().mean().expand(examples).cpu()  # (n,)
-    if drawn.layout != "pairs":
+    if prompt.layout != "pairs":
         raise PromptError("forgetting needs prompts of pairs: in a stream no x can be asked again.")
-    if drawn.points < examples:
-        raise ConfigurationError(
-            f"the prompts have {drawn.points} points, {examples} examples were asked for: give "
-            "longer prompts, or ask for fewer examples."
-        )
+    scale = prompt.ys.double().square().mean().cpu()  # ()
+    if task is not None:
+        scale = task.scale_at(prompt.points)  # (n,)
     if not bool((scale > 0).all()):
         raise PromptError("E[y^2] is 0: there is no error to compare with, give other outputs.")
-    scored = None if drawn.scored is None else drawn.scored[:, :examples]  # (P, n)
-    return Prompt(xs=drawn.xs[:, :examples], ys=drawn.ys[:, :examples], scored=scored), scale
+    return Measured(
+        values=(_example_errors(learner, prompt, steps) / scale).flip(1), axes=("gap",),
+        counted=None if prompt.scored is None else prompt.scored.flip(1),
+        label=learner.name if label is None else label, scale="log",
+    )  # fmt: skip
 
 
-def example_errors(learner: Learner[Any], prompt: Prompt, steps: int | None = None) -> Tensor:
+def _example_errors(learner: Learner[Any], prompt: Prompt, steps: int | None) -> Tensor:
     """Squared errors (P, n) on all points of the prompts, asked again after the last of them."""
     rows = prompts_at_once(learner, prompt, prompt.points)
     parts: list[Tensor] = []

@@ -15,7 +15,6 @@ from typing import Any
 import pandas as pd
 import torch
 
-from innerloop.analysis.bootstrap import resample
 from innerloop.analysis.candidates import EQUIVALENTS, SIMPLER, Candidate, default_candidates
 from innerloop.analysis.descent_fit import fit_descent
 from innerloop.analysis.distances import (
@@ -25,9 +24,9 @@ from innerloop.analysis.distances import (
     position_weights,
     refine,
 )
-from innerloop.analysis.error import seeded
 from innerloop.analysis.induced import induced_weights
-from innerloop.analysis.progression import Progression, progression
+from innerloop.analysis.intervals import occurrences, resample, seeded
+from innerloop.analysis.matching import Progression, progression
 from innerloop.analysis.similarity import weight_cosines
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.iterate import predict
@@ -153,12 +152,20 @@ def identify(
         sureness=verdict.sureness,
         ranking=verdict.ranking.assign(sim_w=[similar.get(name) for name in verdict.order]),
         progression=progression(
-            learner, prompt.select(slice(0, SOME)), steps=steps, closest=fitted[0]
+            learner, prompt.select(slice(0, SOME)), steps=steps, closest=_iterative(fitted[0])
         ),
         mixture=_mixture(fitted, question) if verdict.family == "none" else (),
         prompts=prompts,
         points=points,
     )
+
+
+def _iterative(closest: Fitted) -> tuple[str, Learner[Any]] | None:
+    """The closest algorithm with its description, if it iterates and is no reference already."""
+    candidate = closest.candidate
+    # Without a parameter of its own it is one of the references.
+    wanted = candidate.iterates and candidate.parameter
+    return (closest.describe(), candidate.learner) if wanted else None
 
 
 def _fit_families(
@@ -214,7 +221,7 @@ def _decide(
     """Rank, find what cannot be told apart, and say which family it is."""
     distances = torch.stack([one.distances for one in fitted]).cpu()  # (F, P)
     number = distances.shape[1]
-    times = resample(number, draws, seeded(seed)) / number  # (draws, P)
+    times = occurrences(resample(number, draws, seeded(seed))) / number  # (draws, P)
     means = times @ distances.T  # (draws, F)
     sizes = (times @ question.size.cpu()).clamp(min=1e-300)  # (draws,)
     size = max(float(question.size.mean()), 1e-300)

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from innerloop.analysis.figure import COLOURS, MARKERS
+from innerloop.analysis.drawing import COLOURS, MARKERS
 from innerloop.analysis.identify import UNEXPLAINED, Identification
 
 SMALLEST = 1e-16
@@ -50,8 +50,8 @@ def _draw_ranking(axes: Axes, found: Identification) -> None:
 
 def _draw_steps(axes: Axes, found: Identification) -> None:
     assert found.progression is not None
-    for index, (name, match) in enumerate(found.progression.matches.items()):
-        best = match.best.cpu().numpy()  # (A,)
+    for index, (name, matches) in enumerate(found.progression.best.items()):
+        best = matches.cpu().numpy()  # (A,)
         axes.plot(
             np.arange(len(best)), best, label=name, color=COLOURS[index],
             marker=MARKERS[index], markersize=4, linewidth=1.4,

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from innerloop.analysis.error import seeded
+from innerloop.analysis.intervals import seeded
 from innerloop.core.chunks import BUDGET
 from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.iterate import iterate, predict, trajectory
@@ -31,23 +31,28 @@ def induced_weights(
 ) -> Tensor:
     """Weights (P, n, d, k) in float64 that fit the learner's answers to many queries.
 
-    Queries are a number of standard normal ones, the same for all prefixes, or a tensor (q, d).
+    Queries are a number of standard normal ones, or a tensor (q, d), the same for all prompts and
+    prefixes, or a tensor (P, q, d), each prompt's own: on ill-conditioned inputs, queries with
+    another covariance would be unlike all that a model has seen.
     With `every_step` the weights after each step: (K + 1, P, n, d, k). For a linear learner they
     are its weights; for others the best linear description of it.
     """
     # In the prompt's type: the weights must fit what is asked, not what that was rounded from.
-    asked = _queries(prompt, queries, seed).to(prompt.xs)  # (q, d)
-    inverse = torch.linalg.pinv(asked.double())  # (d, q)
+    asked = _queries(prompt, queries, seed).to(prompt.xs)  # (q, d) or (P, q, d)
+    inverse = torch.linalg.pinv(asked.double())  # (d, q) or (P, d, q)
     parts: list[Tensor] = []
-    rows = prompts_at_once(learner, prompt, len(asked))
+    rows = prompts_at_once(learner, prompt, asked.shape[-2])
     for start in range(0, prompt.batch, rows):
-        part = prompt.select(slice(start, start + rows))
-        some = part.ask(asked.expand(part.batch, part.points, -1, -1))  # (b, n, q, d)
+        which = slice(start, start + rows)
+        part, own, inverted = prompt.select(which), asked, inverse
+        if asked.ndim == 3:
+            own, inverted = asked[which, None], inverse[which, None]  # (b, 1, q, d), (b, 1, d, q)
+        some = part.ask(own.expand(part.batch, part.points, -1, -1))  # (b, n, q, d)
         with torch.no_grad():
             if every_step:
-                parts.append(_after_every_step(learner, some, inverse, steps))
+                parts.append(_after_every_step(learner, some, inverted, steps))
             else:
-                parts.append(inverse @ predict(learner, some, steps=steps).double())
+                parts.append(inverted @ predict(learner, some, steps=steps).double())
     return torch.cat(parts, dim=1 if every_step else 0)  # ([K + 1,] P, n, d, k)
 
 
@@ -72,7 +77,7 @@ def _after_every_step(
 
 
 def _queries(prompt: Prompt, queries: int | Tensor, seed: int) -> Tensor:
-    """What is asked: (q, d)."""
+    """What is asked: (q, d), or (P, q, d)."""
     if prompt.layout != "pairs":
         raise PromptError(
             "induced weights need prompts of pairs: in a stream no other x can be asked."
@@ -82,9 +87,12 @@ def _queries(prompt: Prompt, queries: int | Tensor, seed: int) -> Tensor:
     else:
         shape = (max(0, queries), prompt.dims)
         asked = torch.randn(shape, dtype=torch.float64, generator=seeded(seed))  # (q, d)
-    if asked.ndim != 2 or asked.shape[1] != prompt.dims or len(asked) < prompt.dims:
+    own = (prompt.batch,) if asked.ndim == 3 else ()
+    number = asked.shape[-2] if asked.ndim > 1 else 0
+    if asked.shape != (*own, number, prompt.dims) or number < prompt.dims:
         raise ConfigurationError(
             f"queries have shape {tuple(asked.shape)}, expected at least {prompt.dims} of "
-            f"{prompt.dims} dimensions: fewer do not determine the weights."
+            f"{prompt.dims} dimensions, for all prompts or for each of {prompt.batch}: fewer do "
+            "not determine the weights."
         )
     return asked

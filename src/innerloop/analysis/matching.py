@@ -8,55 +8,29 @@ Shapes: P prompts, n points, k outputs, A and C steps of the two learners, 0 ste
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
 from innerloop.analysis.distances import finite
 from innerloop.analysis.induced import induced_weights
+from innerloop.analysis.intervals import average
+from innerloop.analysis.measured import Measured
+from innerloop.analysis.similarity import counted_positions
 from innerloop.core.chunks import rows_within_budget
 from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.iterate import trajectory
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
+from innerloop.learners import GradientDescent, Newton
 
 Measure = Literal["sim_e", "sim_w", "spd"]
 MEASURES: tuple[Measure, ...] = ("sim_e", "sim_w", "spd")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
-    """A straight line through best matches: matched = slope * step + intercept."""
-
-    slope: float
-    intercept: float
-    r_squared: float
-    """The part of the variance that the line explains; NaN where there is none."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Match:
-    """The similarity of every step of one learner with every step of another."""
-
-    measure: Measure
-    similarity: Tensor
-    """(A, C): cosines for sim_e and sim_w, squared differences for spd."""
-    best: Tensor
-    """(A,) int64: the step of the second learner that is most like each step of the first."""
-    value: Tensor
-    """(A,): the similarity there."""
-    linear: Fit
-    """Best match against the first learner's step, over the steps that `fitted` names."""
-    log_linear: Fit
-    """The logarithm of the best match against the step: an exponential where this fits better."""
-    fitted: range
-    """The first learner's steps that the fits use."""
-
-    def table(self) -> pd.DataFrame:
-        """One row a step of the first learner: step, match, similarity."""
-        columns = {"step": range(len(self.best)), "match": self.best, "similarity": self.value}
-        return pd.DataFrame(columns)
+FALLS = 0.9
+"""A step has done something if it leaves less than this part of the error of the one before."""
+NEWTON_STEPS, DESCENT_STEPS = 30, 300
+"""How far `progression` runs its references: both have converged on most prompts by then."""
 
 
 def match(
@@ -67,100 +41,185 @@ def match(
     measure: Measure = "sim_e",
     first_steps: int | None = None,
     second_steps: int | None = None,
-    queries: int = 100,
-    fitted: range | None = None,
+    queries: int | Tensor = 100,
     seed: int = 0,
-) -> Match:
-    """Compare all steps of two learners on the same prompts.
+) -> Measured:
+    """The similarity of all steps of two learners on each prompt: axes ("step", "match").
 
-    The fits leave out step 0, where nothing has been computed, and, unless `fitted` says otherwise,
-    the steps of the first learner that match the last step of the second: these would match a later
-    one, were there any.
+    SimE and SimW are cosines and SPD is a distance, as in `similarity`; `best_matches` knows. The
+    queries of SimW are those of `induced_weights`.
     """
     if measure not in MEASURES:
         raise ConfigurationError(unknown("measure", measure, MEASURES))
-    if measure == "sim_w":
-        weights = [
-            induced_weights(
-                learner, prompt, queries=queries, steps=steps, every_step=True, seed=seed
-            )
-            for learner, steps in ((first, first_steps), (second, second_steps))
-        ]  # (A, P, n, d, k), (C, P, n, d, k)
-        table = _cosines(*(_directions(each[:, :, 1:].mT) for each in weights))
-    else:
-        with torch.no_grad():
-            one = trajectory(first, prompt, steps=first_steps).predictions.double()  # (A, P, n, k)
-            other = trajectory(second, prompt, steps=second_steps).predictions.double()
-        table = compare_steps(one, other, prompt, measure)
-    return matched(table, measure, fitted)
-
-
-def compare_steps(one: Tensor, other: Tensor, prompt: Prompt, measure: Measure) -> Tensor:
-    """SimE or SPD of predictions (A, P, n, k) and (C, P, n, k): (A, C)."""
-    counted = torch.ones_like(prompt.ys[..., 0]) if prompt.scored is None else prompt.scored
-    if measure == "spd":
-        number = counted.sum() * prompt.outputs  # ()
-        rows = [
-            ((finite(other) - finite(each)).square() * counted[..., None]).sum(dim=(1, 2, 3))
-            / number  # (C,)
-            for each in one
-        ]
-        return torch.stack(rows)
-    residuals = [
-        ((finite(answers) - prompt.ys) * counted[..., None])[:, :, 1:].flatten(2)  # (A or C, P, m)
-        for answers in (one, other)
+    steps = [
+        learner.steps if taken is None else taken
+        for learner, taken in ((first, first_steps), (second, second_steps))
     ]
-    return _cosines(*(_directions(each[:, :, None]) for each in residuals))
+    size = prompt.ys[0].numel() * (prompt.dims if measure == "sim_w" else 1)
+    rows = rows_within_budget(8 * (sum(steps) + 2) * size)
+    parts: list[Tensor] = []
+    for start in range(0, prompt.batch, rows):
+        which = slice(start, start + rows)
+        own = queries[which] if isinstance(queries, Tensor) and queries.ndim == 3 else queries
+        part = prompt.select(which)
+        one, other = (
+            _vectors(learner, part, measure, taken, own, seed)  # (b, A or C, m) each
+            for learner, taken in zip((first, second), steps, strict=True)
+        )
+        parts.append(_distances(one, other, part) if measure == "spd" else one @ other.mT)
+    some = counted_positions(prompt, empty=measure == "spd").any(dim=1)[:, None, None]  # (P, 1, 1)
+    values = torch.cat(parts)  # (P, A, C)
+    return Measured(
+        values=values, axes=("step", "match"), label=second.name,
+        counted=None if bool(some.all()) else some.expand_as(values),
+    )  # fmt: skip
 
 
-def matched(table: Tensor, measure: Measure, fitted: range | None = None) -> Match:
-    """The best matches of a table (A, C), and lines through them."""
-    usable = torch.nan_to_num(table, nan=-torch.inf, neginf=-torch.inf)  # (A, C)
+def _vectors(
+    learner: Learner[Any],
+    prompt: Prompt,
+    measure: Measure,
+    steps: int,
+    queries: int | Tensor,
+    seed: int,
+) -> Tensor:
+    """What is compared of each step, (b, steps + 1, m): directions for cosines, else answers."""
+    counted = counted_positions(prompt, empty=measure == "spd")[..., None]  # (b, n, 1)
+    if measure == "sim_w":
+        weights = induced_weights(
+            learner, prompt, queries=queries, steps=steps, every_step=True, seed=seed
+        )  # (K + 1, b, n, d, k)
+        each = _unit(weights.mT) * counted[..., None]  # (K + 1, b, n, k, d)
+        number = counted.sum(dim=(1, 2)).clamp(min=1) * prompt.outputs  # (b,)
+        return each.transpose(0, 1).flatten(2) / number[:, None, None].sqrt()
+    with torch.no_grad():
+        answers = trajectory(learner, prompt, steps=steps).predictions.double()  # (K + 1, b, n, k)
     if measure == "spd":
-        usable = -torch.nan_to_num(table, nan=torch.inf)  # (A, C)
-    best = usable.argmax(dim=1)  # (A,)
-    if fitted is None:
-        inner = (best < table.shape[1] - 1).nonzero()[:, 0]  # (some,)
-        fitted = range(1, int(inner[-1]) + 1 if len(inner) else 1)
-    steps = np.array(fitted, dtype=float)  # (some,)
-    found = best[list(fitted)].double().cpu().numpy()  # (some,)
-    positive = found > 0
-    return Match(
-        measure=measure,
-        similarity=table,
-        best=best,
-        value=table.gather(1, best[:, None])[:, 0],
-        linear=_line(steps, found),
-        log_linear=_line(steps[positive], np.log(found[positive])),
-        fitted=fitted,
-    )
+        return (finite(answers) * counted).transpose(0, 1).flatten(2)
+    residuals = (finite(answers) - prompt.ys.double()) * counted  # (K + 1, b, n, k)
+    return _unit(residuals.transpose(0, 1).flatten(2))
 
 
-def _directions(vectors: Tensor) -> Tensor:
-    """Vectors (steps, P, .., m) at length 1, and each group of them at weight 1 / group."""
-    flat = vectors.flatten(2, -2)  # (steps, P, g, m)
-    norm = flat.norm(dim=-1, keepdim=True)  # (steps, P, g, 1)
-    usable = torch.isfinite(norm) & (norm > 0)  # (steps, P, g, 1)
-    scaled = torch.where(usable, flat / norm.masked_fill(~usable, 1.0), 0.0)  # (steps, P, g, m)
-    return (scaled / flat.shape[2] ** 0.5).flatten(2)  # (steps, P, g m)
+def _unit(vectors: Tensor) -> Tensor:
+    """Vectors (.., m) at length 1; those of length 0, and what is not finite, become zero."""
+    length = vectors.norm(dim=-1, keepdim=True)  # (.., 1)
+    usable = torch.isfinite(length) & (length > 0)  # (.., 1)
+    return torch.where(usable, vectors / length.masked_fill(~usable, 1.0), 0.0)
 
 
-def _cosines(one: Tensor, other: Tensor) -> Tensor:
-    """The mean over prompts of products of directions (A, P, m) and (C, P, m): (A, C)."""
-    total = one.new_zeros(len(one), len(other))  # (A, C)
-    rows = rows_within_budget((len(one) + len(other)) * one.shape[2] * one.itemsize)
-    for start in range(0, one.shape[1], rows):
-        some = slice(start, start + rows)
-        total += one[:, some].flatten(1) @ other[:, some].flatten(1).T  # (A, C)
-    return total / one.shape[1]
+def _distances(one: Tensor, other: Tensor, prompt: Prompt) -> Tensor:
+    """Mean squared differences (b, A, C) of answers (b, A, m) and (b, C, m) that count."""
+    number = counted_positions(prompt).sum(dim=1).clamp(min=1) * prompt.outputs  # (b,)
+    columns = [(other - each[:, None]).square().sum(dim=2) for each in one.unbind(1)]  # (b, C)
+    return torch.stack(columns, dim=1) / number[:, None, None]
 
 
-def _line(steps: np.ndarray, values: np.ndarray) -> Fit:
-    """Least squares through points; NaN without two different steps."""
-    if len(steps) < 2:
-        return Fit(slope=float("nan"), intercept=float("nan"), r_squared=float("nan"))
-    slope, intercept = np.polyfit(steps, values, 1)
-    spread = float(((values - values.mean()) ** 2).sum())
-    left = float(((values - slope * steps - intercept) ** 2).sum())
-    explained = 1 - left / spread if spread > 0 else float("nan")
-    return Fit(slope=float(slope), intercept=float(intercept), r_squared=explained)
+def best_matches(similarity: Tensor, measure: Measure = "sim_e") -> Tensor:
+    """The step (.., A) of the second learner most like each of the first's, from (.., A, C)."""
+    if measure == "spd":
+        return torch.nan_to_num(similarity, nan=torch.inf).argmin(dim=-1)
+    return torch.nan_to_num(similarity, nan=-torch.inf, neginf=-torch.inf).argmax(dim=-1)
+
+
+def line(places: Tensor, values: Tensor, chosen: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The slope (..) of the line through values (.., L) at places (L,), and its R^2 (..).
+
+    `chosen` (.., L) is 1 at the places that count, 0 elsewhere.
+    """
+    weights = torch.ones_like(places) if chosen is None else chosen  # (.., L)
+    count, xs, ys = (
+        (weights * each).sum(dim=-1) for each in (torch.ones_like(places), places, values)
+    )  # (..) each
+    # Not from differences to means: so, sums of whole numbers are exact, and a slope of 2 is 2.
+    together = count * (weights * places * values).sum(dim=-1) - xs * ys  # (..)
+    across = count * (weights * places.square()).sum(dim=-1) - xs.square()  # (..)
+    up = count * (weights * values.square()).sum(dim=-1) - ys.square()  # (..)
+    return together / across, together.square() / (across * up)
+
+
+def explained(
+    places: Tensor, matches: Tensor, chosen: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """What a line explains of matches (.., L), and what one explains of their logarithms: R^2.
+
+    The first is near 1 where they grow linearly, the second where they grow exponentially.
+    """
+    from_one = matches.double().clamp(min=1)  # (.., L): the start has no logarithm
+    return line(places, from_one, chosen)[1], line(places, from_one.log(), chosen)[1]
+
+
+def falling_steps(errors: Tensor) -> range:
+    """The steps in which errors (A,), those before the first step first, fall.
+
+    From the first that has less than FALLS of the first error on to the last that has less than
+    FALLS of the error of the step before.
+    """
+    known = (errors < FALLS * errors[0]).nonzero()[:, 0].tolist()
+    moved = [step for step in range(1, len(errors)) if errors[step] < FALLS * errors[step - 1]]
+    return range(known[0], moved[-1] + 1) if known and moved else range(0)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Progression:
+    """The best match of every step of a learner, in each of some iterative algorithms.
+
+    Fu et al. (2023): the layers of a transformer match Newton's iterations linearly, and those of
+    gradient descent exponentially.
+    """
+
+    similarity: dict[str, Tensor]
+    """(A, C): the SimE of every step with every iteration, by the name of the algorithm."""
+
+    @property
+    def best(self) -> dict[str, Tensor]:
+        """(A,) int64: the best-matching iterations, by the name of the algorithm."""
+        return {name: best_matches(table) for name, table in self.similarity.items()}
+
+    def table(self) -> pd.DataFrame:
+        """One row per step: step, and for each algorithm the iteration and its SimE."""
+        columns: dict[str, Any] = {}
+        for name, best in self.best.items():
+            value = self.similarity[name].gather(1, best[:, None])[:, 0]  # (A,)
+            columns |= {"step": range(len(best)), name: best, f"SimE with {name}": value}
+        return pd.DataFrame(columns)
+
+    def fits(self) -> dict[str, tuple[float, float]]:
+        """R^2 of a line through the matches and of an exponential, by the name of the algorithm.
+
+        Without step 0, where nothing has been computed, and without the last steps that match the
+        last iteration: these would match a later one, were there any. NaN without two steps.
+        """
+        fits: dict[str, tuple[float, float]] = {}
+        for name, best in self.best.items():
+            inner = (best < self.similarity[name].shape[1] - 1).nonzero()[:, 0]  # (some,)
+            places = torch.arange(1, int(inner[-1]) + 1 if len(inner) else 1)  # (L,)
+            linear, exponential = explained(places.double(), best[places].double())  # () each
+            fits[name] = (float(linear), float(exponential))
+        return fits
+
+
+def progression(
+    learner: Learner[Any],
+    prompt: Prompt,
+    *,
+    steps: int | None = None,
+    closest: tuple[str, Learner[Any]] | None = None,
+) -> Progression | None:
+    """Match the steps of a learner by SimE; None where it takes none.
+
+    Beside Newton's method and gradient descent, `closest` is matched, an iterative algorithm with
+    the name that the table calls it by.
+    """
+    taken = learner.steps if steps is None else steps
+    if taken == 0 or learner.steps == 0 or prompt.layout != "pairs":
+        return None
+    references: dict[str, Learner[Any]] = {
+        "Newton": Newton(steps=NEWTON_STEPS),
+        "GradientDescent": GradientDescent(steps=DESCENT_STEPS),
+        **({} if closest is None else {closest[0]: closest[1]}),
+    }
+    similarity: dict[str, Tensor] = {}
+    for name, other in references.items():
+        measured = match(learner, other, prompt, first_steps=taken)
+        similarity[name] = average(measured.values, counted=measured.counted)  # (A, C)
+    return Progression(similarity=similarity)

@@ -16,7 +16,7 @@ import torch
 from pydantic import Field, FiniteFloat
 from torch import Tensor
 
-from innerloop.analysis.error import seeded
+from innerloop.analysis.intervals import seeded
 from innerloop.core.chunks import rows_within_budget
 from innerloop.core.config import Config
 

@@ -14,8 +14,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from innerloop.analysis.bootstrap import bootstrap
-from innerloop.analysis.error import seeded
+from innerloop.analysis.intervals import seeded
+from innerloop.analysis.measured import Measured
 from innerloop.analysis.probe_features import (
     hidden_states,
     steps_at_once,
@@ -203,10 +203,13 @@ def _with_interval(
 ) -> ProbeErrors:
     """Means over the prompts of (S, p, P), divided by d, with bootstrap intervals."""
     errors = errors / dims  # (S, p, P)
-    values = errors.flatten(0, 1).T  # (P, S p)
-    found = bootstrap(values, confidence=confidence, draws=draws, generator=seeded(seed))
-    mean, low, high = (part.reshape(training.shape) for part in (found.mean, found.low, found.high))
-    return ProbeErrors(mean=mean, low=low, high=high, training=training / dims, by_prompt=errors)
+    found = Measured(values=errors.movedim(2, 0), axes=("step", "prefix")).interval(
+        confidence=confidence, draws=draws, generator=seeded(seed)
+    )
+    return ProbeErrors(
+        mean=found.value, low=found.low, high=found.high, training=training / dims,
+        by_prompt=errors,
+    )  # fmt: skip
 
 
 def _targets(target: Target, prompt: Prompt) -> Tensor:

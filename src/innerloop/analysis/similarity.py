@@ -1,21 +1,22 @@
 """How alike two learners are: in their predictions, their errors, and their induced weights.
 
 SPD and ILW are distances (Akyurek et al. 2022, eq. 13 and 15): 0 for learners that agree. SimE and
-SimW are cosines (Fu et al. 2023, section 3.4): 1 for learners that agree. Each is a mean over
-prompts, with a bootstrap interval, by prefix and in total.
+SimW are cosines (Fu et al. 2023, section 3.4): 1 for learners that agree. Each is measured on every
+prompt; `mean("examples")` averages over prefixes, `interval()` over prompts.
 
 Shapes: P prompts, n points, d dimensions, k outputs.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from innerloop.analysis.bootstrap import bootstrap, resample
-from innerloop.analysis.error import seeded
 from innerloop.analysis.induced import induced_weights, prompts_at_once
+from innerloop.analysis.intervals import CONFIDENCE, DRAWS, Averages, Interval, ends, seeded
+from innerloop.analysis.measured import Measured
 from innerloop.core.errors import PromptError
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
@@ -25,38 +26,15 @@ Steps = tuple[int | None, int | None]
 """How many steps the first and the second learner take; None: as many as they do by default."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Similarity:
-    """A measure of two learners: the mean over prompts and its interval."""
-
-    mean: float
-    low: float
-    high: float
-    by_prefix: Tensor
-    """(n,): the mean at each prefix; NaN where there is nothing to compare."""
-    by_prefix_low: Tensor
-    """(n,)."""
-    by_prefix_high: Tensor
-    """(n,)."""
-
-
 def spd(
-    first: Learner[Any],
-    second: Learner[Any],
-    prompt: Prompt,
-    *,
-    steps: Steps = (None, None),
-    confidence: float = 0.9,
-    draws: int = 1000,
-    seed: int = 0,
-) -> Similarity:
-    """Squared prediction difference: the mean of (a - b)^2 over prompts, prefixes and outputs.
+    first: Learner[Any], second: Learner[Any], prompt: Prompt, *, steps: Steps = (None, None)
+) -> Measured:
+    """Squared prediction differences (a - b)^2 by examples, averaged over queries and outputs.
 
-    The papers divide it by d; divide by the task's scale.
+    The papers divide them by d; divide by the task's scale.
     """
     one, other = _predictions(first, second, prompt, steps)  # (P, n[, q], k) each
-    values = prediction_differences(one, other)  # (P, n)
-    return _summary(values, _counted(prompt), confidence, draws, seed)
+    return _by_examples(prediction_differences(one, other), prompt, "SPD")
 
 
 def ilw(
@@ -66,53 +44,58 @@ def ilw(
     *,
     steps: Steps = (None, None),
     queries: int | Tensor = 100,
-    confidence: float = 0.9,
-    draws: int = 1000,
     seed: int = 0,
-) -> Similarity:
-    """Distance of implicit linear weights: the mean of |w_a - w_b|^2 over prompts and prefixes."""
+) -> Measured:
+    """Squared distances |w_a - w_b|^2 of implicit linear weights, by examples."""
     one, other = _weights(first, second, prompt, steps, queries, seed)  # (P, n, d, k) each
-    return _summary(weight_differences(one, other), _counted(prompt), confidence, draws, seed)
+    return _by_examples(weight_differences(one, other), prompt, "ILW")
 
 
 def sim_e(
+    first: Learner[Any], second: Learner[Any], prompt: Prompt, *, steps: Steps = (None, None)
+) -> Measured:
+    """Similarity of errors: the cosine of the two residual vectors of each prompt.
+
+    A prompt's vector holds the residuals at all prefixes but the empty one. A single residual has
+    no direction: `sim_e_by_examples` has the cosine over prompts.
+    """
+    one, other, counted = _residuals(first, second, prompt, steps)  # (P, n, k) twice, (P, n)
+    some = counted.any(dim=1)  # (P,): a prompt without residuals says nothing
+    return Measured(values=error_cosines(one, other), counted=some, label="SimE")
+
+
+def sim_e_by_examples(
     first: Learner[Any],
     second: Learner[Any],
     prompt: Prompt,
     *,
     steps: Steps = (None, None),
-    confidence: float = 0.9,
-    draws: int = 1000,
+    confidence: float = CONFIDENCE,
+    draws: int = DRAWS,
     seed: int = 0,
-) -> Similarity:
-    """Similarity of errors: the mean over prompts of the cosine of the two residual vectors.
+) -> Interval:
+    """The cosine over prompts of the two learners' residuals at each prefix, (n,) each.
 
-    A prompt's vector holds the residuals at all prefixes but the empty one. By prefix it is the
-    cosine over prompts, since a single residual has no direction.
+    NaN at the empty prefix and where nothing is scored.
     """
-    if prompt.queries is not None:
-        raise PromptError("SimE compares residuals at x_i: give prompts without queries.")
-    one, other = _predictions(first, second, prompt, steps)  # (P, n, k) each
-    ys, counted = prompt.ys.double(), _counted(prompt)  # (P, n, k), (P, n)
-    counted = counted & (torch.arange(prompt.points, device=counted.device) > 0)  # (P, n)
-    left, right = (
-        (each.double() - ys).masked_fill(~counted[..., None], 0.0) for each in (one, other)
-    )  # (P, n, k) each
-    values = error_cosines(left, right)[:, None].cpu()  # (P, 1)
-    some = counted.any(dim=1, keepdim=True).cpu()  # (P, 1): a prompt without residuals says nothing
-    total = bootstrap(
-        values, counted=some, confidence=confidence, draws=draws, generator=seeded(seed)
-    )
-    mean, low, high = _cosines_by_prefix(left, right, confidence, draws, seed)
+    one, other, counted = _residuals(first, second, prompt, steps)  # (P, n, k) twice, (P, n)
+    measures = {
+        name: Measured(values=(left * right).sum(dim=-1), axes=("examples",))
+        for name, left, right in (("both", one, other), ("one", one, one), ("other", other, other))
+    }
     nothing = ~counted.any(dim=0).cpu()  # (n,)
-    return Similarity(
-        mean=float(total.mean),
-        low=float(total.low),
-        high=float(total.high),
-        by_prefix=mean.masked_fill(nothing, torch.nan),
-        by_prefix_low=low.masked_fill(nothing, torch.nan),
-        by_prefix_high=high.masked_fill(nothing, torch.nan),
-    )
+    several = Averages(measures, draws=draws, generator=partial(seeded, seed))
+    low, high = ends(_cosine_of_sums(several), confidence=confidence)  # (n,) each
+    value = _cosine_of_sums(Averages(measures))  # (n,)
+    return Interval(*(each.masked_fill(nothing, torch.nan) for each in (value, low, high)))
+
+
+def _cosine_of_sums(sums: Mapping[str, Tensor]) -> Tensor:
+    """The cosine (..) of vectors with these mean products (..)."""
+    one, other = sums["one"], sums["other"]  # (..) each
+    norm = one.sqrt() * other.sqrt()  # (..)
+    cosine = (sums["both"] / norm.masked_fill(norm == 0, 1.0)).nan_to_num(nan=0.0)  # (..)
+    return cosine.masked_fill((one == 0) & (other == 0), 1.0)  # as in `cosines`
 
 
 def sim_w(
@@ -122,15 +105,11 @@ def sim_w(
     *,
     steps: Steps = (None, None),
     queries: int | Tensor = 100,
-    confidence: float = 0.9,
-    draws: int = 1000,
     seed: int = 0,
-) -> Similarity:
-    """Similarity of induced weights: the mean cosine over prompts and all non-empty prefixes."""
+) -> Measured:
+    """Similarity of induced weights: their cosine by examples, from one example on."""
     one, other = _weights(first, second, prompt, steps, queries, seed)  # (P, n, d, k) each
-    counted = _counted(prompt)  # (P, n)
-    counted = counted & (torch.arange(prompt.points, device=counted.device) > 0)  # (P, n)
-    return _summary(weight_cosines(one, other), counted, confidence, draws, seed)
+    return _by_examples(weight_cosines(one, other), prompt, "SimW", empty=False)
 
 
 def prediction_differences(one: Tensor, other: Tensor) -> Tensor:
@@ -178,6 +157,20 @@ def predict_in_parts(learner: Learner[Any], prompt: Prompt, *, steps: int | None
     return torch.cat(parts)
 
 
+def _residuals(
+    first: Learner[Any], second: Learner[Any], prompt: Prompt, steps: Steps
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Residuals (P, n, k) of both learners, 0 where they do not count, and what counts (P, n)."""
+    if prompt.queries is not None:
+        raise PromptError("SimE compares residuals at x_i: give prompts without queries.")
+    ys, counted = prompt.ys.double(), counted_positions(prompt, empty=False)  # (P, n, k), (P, n)
+    one, other = (
+        (each.double() - ys).masked_fill(~counted[..., None], 0.0)
+        for each in _predictions(first, second, prompt, steps)
+    )  # (P, n, k) each
+    return one, other, counted
+
+
 def _predictions(
     first: Learner[Any], second: Learner[Any], prompt: Prompt, steps: Steps
 ) -> tuple[Tensor, Tensor]:
@@ -200,50 +193,16 @@ def _weights(
     return one, induced_weights(second, prompt, queries=queries, steps=steps[1], seed=seed)
 
 
-def _counted(prompt: Prompt) -> Tensor:
-    """Which predictions count: (P, n)."""
+def counted_positions(prompt: Prompt, *, empty: bool = True) -> Tensor:
+    """The positions (P, n) whose predictions count, with the empty prefix or without."""
+    counted = torch.ones_like(prompt.ys[..., 0], dtype=torch.bool)  # (P, n)
     if prompt.scored is not None:
-        return prompt.scored
-    shape = (prompt.batch, prompt.points)
-    return torch.ones(shape, dtype=torch.bool, device=prompt.xs.device)
+        counted = prompt.scored.clone()  # (P, n)
+    if not empty:
+        counted[:, 0] = False
+    return counted
 
 
-def _summary(
-    values: Tensor, counted: Tensor, confidence: float, draws: int, seed: int
-) -> Similarity:
-    """Means of values (P, n) where they count, by prefix and over all of them."""
-    values, counted = values.cpu(), counted.cpu()
-    each = bootstrap(
-        values, counted=counted, confidence=confidence, draws=draws, generator=seeded(seed)
-    )
-    number = counted.sum(dim=1, keepdim=True)  # (P, 1)
-    whole = torch.where(counted, values, 0.0).sum(dim=1, keepdim=True) / number.clamp(min=1)
-    total = bootstrap(
-        whole, counted=number > 0, confidence=confidence, draws=draws, generator=seeded(seed)
-    )
-    return Similarity(
-        mean=float(total.mean),
-        low=float(total.low),
-        high=float(total.high),
-        by_prefix=each.mean,
-        by_prefix_low=each.low,
-        by_prefix_high=each.high,
-    )
-
-
-def _cosines_by_prefix(
-    one: Tensor, other: Tensor, confidence: float, draws: int, seed: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Cosine over prompts of residuals (P, n, k) at each prefix, and its interval: (n,) each."""
-    sums = [
-        (left * right).sum(dim=-1).cpu()  # (P, n)
-        for left, right in ((one, other), (one, one), (other, other))
-    ]
-    times = resample(len(one), draws, seeded(seed))  # (draws, P)
-    whole = torch.cat([torch.ones(1, len(one), dtype=torch.float64), times])  # (1 + draws, P)
-    products, left, right = (whole @ each for each in sums)  # (1 + draws, n) each
-    norm = left.sqrt() * right.sqrt()  # (1 + draws, n)
-    values = (products / norm.masked_fill(norm == 0, 1.0)).nan_to_num(nan=0.0)  # (1 + draws, n)
-    values = values.masked_fill((left == 0) & (right == 0), 1.0)  # as in `cosines`
-    tail = (1 - confidence) / 2
-    return values[0], values[1:].quantile(tail, dim=0), values[1:].quantile(1 - tail, dim=0)
+def _by_examples(values: Tensor, prompt: Prompt, label: str, *, empty: bool = True) -> Measured:
+    counted = counted_positions(prompt, empty=empty)  # (P, n)
+    return Measured(values=values, axes=("examples",), counted=counted, label=label)

@@ -9,13 +9,12 @@ Shapes: P prompts, n points, d dimensions, k outputs.
 
 from typing import Any
 
-import pandas as pd
 import torch
 from torch import Tensor
 
-from innerloop.analysis.bootstrap import bootstrap
-from innerloop.analysis.error import seeded
 from innerloop.analysis.induced import induced_weights
+from innerloop.analysis.measured import Measured
+from innerloop.analysis.similarity import counted_positions
 from innerloop.core.chunks import rows_within_budget
 from innerloop.core.errors import PromptError
 from innerloop.core.learner import Learner
@@ -28,45 +27,32 @@ def span_test(
     *,
     queries: int | Tensor = 100,
     steps: int | None = None,
-    confidence: float = 0.9,
-    draws: int = 1000,
     seed: int = 0,
-) -> pd.DataFrame:
-    """The part of the induced weights outside the span of the examples: |w - Pw| / |w|, by prefix.
+) -> Measured:
+    """The part of the induced weights outside the span of the examples: |w - Pw| / |w|.
 
-    P projects on the inputs of the prefix; several outputs are taken together (Frobenius norms).
-    Weights of zero are in every span.
-
-    Returns a table with one row a prefix, from one example on: learner, prefix, mean, median, low,
-    high (the interval of the mean), rank (mean dimension of the span), chance (what weights at
-    random have), prompts. From d examples on the span is everything, and the
-    residual says nothing. Positions that the prompt does not score are left out.
+    By examples, from one on. P projects on the inputs of the prefix; several outputs are taken
+    together (Frobenius norms). Weights of zero are in every span. From d examples on the span is
+    everything, and the residual says nothing. `span_chance` has what weights at random have.
     """
+    weights = induced_weights(learner, prompt, queries=queries, steps=steps, seed=seed)
+    return _by_examples(outside_span(weights, prompt)[0], prompt, learner.name)
+
+
+def span_chance(prompt: Prompt) -> Measured:
+    """The part of weights at random outside the span of the examples, by examples, from one on."""
+    none = torch.zeros(prompt.batch, prompt.points, prompt.dims, prompt.outputs)  # (P, n, d, k)
+    ranks = outside_span(none, prompt)[1]  # (P, n)
+    chance = chance_outside(ranks, prompt.dims, prompt.outputs)  # (P, n)
+    return _by_examples(chance, prompt, "a direction at random")
+
+
+def _by_examples(values: Tensor, prompt: Prompt, label: str) -> Measured:
     if prompt.points < 2:
         raise PromptError("the prompt has one point and no examples: give at least two points.")
-    weights = induced_weights(learner, prompt, queries=queries, steps=steps, seed=seed)
-    outside, ranks = outside_span(weights, prompt)  # (P, n) each
-    counted = torch.ones_like(outside, dtype=torch.bool)  # (P, n)
-    if prompt.scored is not None:
-        counted = prompt.scored
-    values, counted, ranks = (each[:, 1:].cpu() for each in (outside, counted, ranks))
-    found = bootstrap(
-        values, counted=counted, confidence=confidence, draws=draws, generator=seeded(seed)
-    )
-    chance = chance_outside(ranks, prompt.dims, prompt.outputs)  # (P, n - 1)
-    number = counted.sum(dim=0)  # (n - 1,)
-    columns = {
-        "learner": learner.name,
-        "prefix": torch.arange(1, prompt.points),
-        "mean": found.mean,
-        "median": found.median,
-        "low": found.low,
-        "high": found.high,
-        "rank": (ranks * counted).sum(dim=0) / number,
-        "chance": (chance * counted).sum(dim=0) / number,
-        "prompts": number,
-    }
-    return pd.DataFrame(columns).query("prompts > 0").reset_index(drop=True)
+    counted = counted_positions(prompt)  # (P, n)
+    whole = Measured(values=values, axes=("examples",), label=label, counted=counted)
+    return whole.at(examples=slice(1, None))
 
 
 def outside_span(weights: Tensor, prompt: Prompt) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from innerloop.analysis.error import error_curve
-from innerloop.analysis.figure import draw_error_curve, draw_training, save_figure_and_table
+from innerloop.analysis.drawing import draw_error_curve, draw_training, save_figure_and_table
 from innerloop.cli.evaluate import error_table
 from innerloop.cli.progress import progress_bar
 from innerloop.cli.train import shown_progress, stopped
@@ -71,7 +71,7 @@ def demo(
     figures = (
         draw_error_curve(by_prefix, title=f"linear functions of {task.dims} dimensions"),
         draw_error_curve(
-            by_loop, title="loop by loop", scale="log", mark=(model.steps, "loops in training")
+            by_loop, title="loop by loop", scale="log", place=(model.steps, "loops in training")
         ),
         draw_training(run.metrics(), title="held-out error while training"),
     )

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from innerloop.analysis.error import error_curve
-from innerloop.analysis.figure import draw_error_curve, save_figure_and_table
+from innerloop.analysis.drawing import draw_error_curve, save_figure_and_table
 from innerloop.cli.progress import progress_bar
 from innerloop.cli.specs import build, find, parse_spec
 from innerloop.cli.subjects import read_subjects

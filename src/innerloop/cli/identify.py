@@ -144,22 +144,22 @@ def _ranking_table(found: Identification, title: str) -> Table:
 def _step_table(found: Identification) -> Table:
     """A handful of steps with the iterations that they match, and how well lines fit."""
     assert found.progression is not None
-    matches = found.progression.matches
+    best, table = found.progression.best, found.progression.table()
     shown = Table(title="step by step: the best-matching iteration (SimE)", title_justify="left")
     shown.caption_justify = "left"
-    told = [
-        f"{name}: linear R² {match.linear.r_squared:.2f}, exponential R² "
-        f"{match.log_linear.r_squared:.2f}"
-        for name, match in matches.items()
-        if not math.isnan(match.linear.r_squared)
+    fits = [
+        f"{name}: linear R² {linear:.2f}, exponential R² {exponential:.2f}"
+        for name, (linear, exponential) in found.progression.fits().items()
+        if not math.isnan(linear)
     ]
-    shown.caption = escape("\n".join(told))
+    shown.caption = escape("\n".join(fits))
     shown.add_column("step", justify="right")
-    for name in matches:
+    for name in best:
         shown.add_column(escape(name), justify="right")
-    total = len(next(iter(matches.values())).best)
+    total = len(table)
     chosen = sorted({round(i * (total - 1) / 7) for i in range(8)}) if total > 8 else range(total)
     for step in chosen:
-        cells = [f"{int(each.best[step])} ({each.value[step]:.3f})" for each in matches.values()]
+        row = table.iloc[step]
+        cells = [f"{int(row[name])} ({row[f'SimE with {name}']:.3f})" for name in best]
         shown.add_row(str(step), *cells)
     return shown

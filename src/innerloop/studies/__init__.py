@@ -1,1 +1,26 @@
-"""Studies: every claim of the papers, with a verdict; and the circuits beside their algorithms."""
+"""Studies: every claim of the papers, with a verdict; and the circuits beside their algorithms.
+
+The pieces of a study are exported here, for the papers' folders and for studies in other packages.
+"""
+
+from innerloop.studies.claim import Claim, Criterion, Judged, at_least, at_most, between
+from innerloop.studies.lab import Lab
+from innerloop.studies.runs import trained
+from innerloop.studies.study import Measures, Runs, Scale, Study, Tables, declare
+
+__all__ = [
+    "Claim",
+    "Criterion",
+    "Judged",
+    "Lab",
+    "Measures",
+    "Runs",
+    "Scale",
+    "Study",
+    "Tables",
+    "at_least",
+    "at_most",
+    "between",
+    "declare",
+    "trained",
+]

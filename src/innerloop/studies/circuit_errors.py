@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from innerloop.analysis.figure import save_figure_and_table
+from innerloop.analysis.drawing import save_figure_and_table
 from innerloop.studies.circuits import compare, rows_of
-from innerloop.studies.drawing import legend, name, panels
+from innerloop.analysis.drawing import legend, name, panels
 from innerloop.studies.theorem_figure import draw_parameter
 from innerloop.studies.theorems import DIMS, POINTS, powers
 

@@ -1,18 +1,17 @@
-"""A claim of a paper: what is measured, the criterion that stands before the run, the verdict."""
+"""A claim of a paper: a statistic, the criterion that stands before the run, the verdict."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from innerloop.analysis.intervals import Estimate, Statistic
 from innerloop.core.errors import ConfigurationError
-from innerloop.studies.quantity import Quantity, over_prompts, over_seeds
 from innerloop.training.families import Scale
 
 Verdict = Literal["confirmed", "not confirmed", "inconclusive"]
 
 Over = Literal["exact", "prompts", "seeds"]
-"""What a claim speaks of.
+"""What a claim is about.
 
 exact: a fact of mathematics, for which nothing is trained, such as the worst error of a circuit;
 where it rests on random draws it has their interval. prompts: the models that were trained here, on
@@ -56,12 +55,27 @@ class Criterion:
         return f"{self.at_least:g} to {self.at_most:g}"
 
 
+def at_most(limit: float, reason: str) -> Criterion:
+    """The quantity is this number or less."""
+    return Criterion(at_most=limit, reason=reason)
+
+
+def at_least(limit: float, reason: str) -> Criterion:
+    """The quantity is this number or more."""
+    return Criterion(at_least=limit, reason=reason)
+
+
+def between(low: float, high: float, reason: str) -> Criterion:
+    """The quantity lies between these numbers."""
+    return Criterion(at_least=low, at_most=high, reason=reason)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """One sentence of a paper that a study decides."""
+class Statement:
+    """One sentence of a paper, the number that decides it, and its criterion: all but code."""
 
     name: str
-    """A word or two, joined by dashes, by which the study's findings call it."""
+    """A word or two, joined by dashes."""
     sentence: str
     """What the paper says, in our words."""
     quantity: str
@@ -75,41 +89,44 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """A claim with what was measured."""
+class Claim(Statement):
+    """A statement with the statistic that turns a study's measures into its quantity."""
 
-    claim: Claim
+    statistic: Statistic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A statement with what was measured."""
+
+    claim: Statement
     value: float
     low: float
     high: float
     seeds: tuple[float, ...]
-    """What each seed came to."""
+    """The quantity of each seed."""
     verdict: Verdict
     why: str = ""
     """Why nothing can be concluded, where that is not the interval's doing."""
 
 
-def judge(claim: Claim, measured: Sequence[Quantity], scale: Scale) -> Judged:
-    """The verdict on a claim, from what each seed came to.
+def judge(claim: Claim, estimate: Estimate, scale: Scale) -> Judged:
+    """The verdict on a claim, from its quantity and interval.
 
     At smoke scale models are hardly trained and prompts are few, and nothing is concluded of them.
     A claim over seeds needs at least two of them: one run says nothing of the next.
     """
-    values = tuple(quantity.value for quantity in measured)
-    if claim.over == "exact":
-        (whole,) = measured
-        interval = (whole.value, whole.low, whole.high)
-    elif claim.over == "prompts" or len(measured) == 1:
-        interval = over_prompts(measured, ratio=claim.ratio)
-    else:
-        interval = over_seeds(values, ratio=claim.ratio)
-    value, low, high = interval
     why = ""
     if claim.over != "exact" and scale == "smoke":
         why = "nothing is concluded at smoke scale"
-    elif claim.over == "seeds" and len(measured) == 1:
+    elif claim.over == "seeds" and len(estimate.seeds) == 1:
         why = "one seed: an interval over seeds is needed"
-    verdict: Verdict = "inconclusive" if why else claim.criterion.judge(low, high)
     return Judged(
-        claim=claim, value=value, low=low, high=high, seeds=values, verdict=verdict, why=why
+        claim=claim,
+        value=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        seeds=estimate.seeds,
+        verdict="inconclusive" if why else claim.criterion.judge(estimate.low, estimate.high),
+        why=why,
     )

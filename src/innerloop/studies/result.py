@@ -4,7 +4,7 @@ import json
 import math
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from importlib import metadata
 from io import StringIO
@@ -13,10 +13,10 @@ from typing import Any, get_args
 
 import pandas as pd
 
+from innerloop.analysis.drawing import save_small
 from innerloop.core.errors import InnerloopError
 from innerloop.core.files import write_atomically
-from innerloop.studies.claim import Claim, Criterion, Judged, Verdict
-from innerloop.studies.drawing import save_small
+from innerloop.studies.claim import Criterion, Judged, Statement, Verdict
 from innerloop.studies.study import Findings, Study
 from innerloop.training.families import SCALES, Scale
 
@@ -110,14 +110,15 @@ def write_result(
     What can go wrong with a study goes wrong before anything of an earlier result is gone.
     """
     folder = place(root, study, scale)
+    tables = study.tables(findings, scale)
     result = Result(
         folder=folder, paper=study.paper, id=study.id, title=study.title, scale=scale, seeds=seeds,
-        claims=study.judge(findings, scale, seeds), notes=findings.notes,
+        claims=study.judge(findings, scale), notes=(*study.notes, *findings.notes),
         smaller=study.smaller.get(scale, ""), runs=tuple(runs), training_seconds=training_seconds,
         seconds=seconds, finished=finished, versions=versions(),
-        fingerprint=study.fingerprint(scale, seeds), tables=tuple(findings.tables),
+        fingerprint=study.fingerprint(scale, seeds), tables=tuple(tables),
     )  # fmt: skip
-    written = {name: _as_text(table) for name, table in findings.tables.items()}
+    written = {name: _as_text(table) for name, table in tables.items()}
     # From what is written: a figure that needs more than its CSV holds fails here.
     drawn = study.draw({name: pd.read_csv(StringIO(text)) for name, text in written.items()})
     for old in (CLAIMS, ERROR):
@@ -200,10 +201,10 @@ def _plain(result: Result) -> dict[str, Any]:
     return {**told, "claims": [_told(judged) for judged in result.claims]}
 
 
-def claim_record(claim: Claim) -> dict[str, Any]:
+def claim_record(claim: Statement) -> dict[str, Any]:
     """A claim in what JSON has."""
     return {
-        **asdict(claim),
+        **{part.name: getattr(claim, part.name) for part in fields(Statement)},
         "criterion": {
             "at_least": _number(claim.criterion.at_least),
             "at_most": _number(claim.criterion.at_most),
@@ -232,7 +233,7 @@ def _judged(told: dict[str, Any]) -> Judged:
         at_most=float(limits["at_most"]),
     )
     told = {**told, "criterion": criterion}
-    claim = Claim(**{name: told[name] for name in Claim.__dataclass_fields__})
+    claim = Statement(**{part.name: told[part.name] for part in fields(Statement)})
     return Judged(
         claim=claim,
         value=float(told["value"]),

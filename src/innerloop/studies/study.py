@@ -3,37 +3,65 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
 
 import pandas as pd
+import torch
 from matplotlib.figure import Figure
 
+from innerloop.analysis.intervals import DRAWS, estimate
+from innerloop.analysis.measured import Measured, tables_of
 from innerloop.core.errors import ConfigurationError
-from innerloop.studies.claim import Claim, Judged, judge
+from innerloop.studies.claim import Claim, Judged, Statement, judge
 from innerloop.studies.code import code_of
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity
 from innerloop.training.config import RunConfig
+from innerloop.training.data import generator_for
 from innerloop.training.families import Scale
 
 Tables = Mapping[str, pd.DataFrame]
 """The numbers of a study by name, each written to a CSV; figures are drawn of nothing else."""
+Measures = Mapping[str, Measured]
+"""What a study's function returns: measures by name, which the statistics of its claims take."""
+Runs = Mapping[str, RunConfig]
+"""The models that a study needs, by a label of its own."""
+
+
+def no_runs(scale: Scale) -> Runs:
+    """Studies that train nothing."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Findings:
-    """What a study's function returns."""
+    """All that was measured for a study."""
 
+    seeds: tuple[Measures, ...]
+    """The measures of each seed."""
     tables: Tables
-    measured: Mapping[str, Quantity | Sequence[Quantity]]
-    """What was measured for each claim, by its name: one quantity a seed, one where it is exact."""
-    notes: tuple[str, ...] = ()
-    """Sentences that a reader should know: what was left out, what was surprising."""
+    """Tables of facts beside those that are made of the measures."""
+    notes: tuple[str, ...]
 
+    @classmethod
+    def of(cls, seeds: Sequence[tuple[Lab, Measures]]) -> "Findings":
+        """What the study's function has returned for each seed, and has left in its lab."""
+        tables: dict[str, list[pd.DataFrame]] = {}
+        for lab, _ in seeds:
+            for name, table in lab.tables.items():
+                tables.setdefault(name, []).append(table)
+        return cls(
+            seeds=tuple(measures for _, measures in seeds),
+            tables={name: pd.concat(each, ignore_index=True) for name, each in tables.items()},
+            notes=tuple(dict.fromkeys(note for lab, _ in seeds for note in lab.notes)),
+        )
 
-def no_runs(scale: Scale) -> Mapping[str, RunConfig]:
-    """Studies that train nothing."""
-    return {}
+    def together(self) -> Measures:
+        """The measures with the prompts of all seeds."""
+        return {
+            name: Measured.of_seeds([measures[name] for measures in self.seeds])
+            for name in self.seeds[0]
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -48,41 +76,51 @@ class Study:
     title: str
     claims: tuple[Claim, ...]
     """Each with its criterion, before the run."""
-    measure: Callable[[Lab], Findings]
+    measure: Callable[[Lab], Measures]
+    """Called once per seed; all that it measures, by the names that the claims use."""
     draw: Callable[[Tables], Figure]
     """From the tables alone."""
-    runs: Callable[[Scale], Mapping[str, RunConfig]] = no_runs
+    runs: Callable[[Scale], Runs] = no_runs
     """The models that it needs at a scale, by a label of its own; other seeds follow from these."""
     minutes: Mapping[Scale, float]
     """What it takes with its runs, about: smoke and laptop on two cores, paper on a GPU."""
     smaller: Mapping[Scale, str] = field(default_factory=dict)
     """What is smaller than in the paper, or left out, in a sentence; the paper's scale has none."""
+    notes: tuple[str, ...] = ()
+    """Sentences that a reader should know, whatever is measured."""
 
     @property
     def name(self) -> str:
         """`PAPER/ID`."""
         return f"{self.paper}/{self.id}"
 
-    def judge(self, findings: Findings, scale: Scale, seeds: int) -> tuple[Judged, ...]:
-        """Every claim with its verdict; one that was not measured for every seed is a mistake."""
-        names = {claim.name for claim in self.claims}
-        if set(findings.measured) != names:
-            raise ConfigurationError(
-                f"{self.name} declares the claims {sorted(names)}, but has measured "
-                f"{sorted(findings.measured)}: make them the same."
-            )
+    def judge(self, findings: Findings, scale: Scale) -> tuple[Judged, ...]:
+        """Every claim with its verdict; an exact one is decided by the first seed alone."""
+        draws = _draws(scale)
+        names = [claim.name for claim in self.claims]
+        if len(set(names)) < len(names):
+            raise ConfigurationError(f"{self.name} has two claims of one name: {names}.")
         judged: list[Judged] = []
         for claim in self.claims:
-            found = findings.measured[claim.name]
-            several = [found] if isinstance(found, Quantity) else list(found)
-            expected = 1 if claim.over == "exact" else seeds
-            if len(several) != expected:
-                raise ConfigurationError(
-                    f"{self.name} has measured {len(several)} numbers for the claim {claim.name}, "
-                    f"expected {expected}: one a seed, or one where it is exact."
-                )
-            judged.append(judge(claim, several, scale))
+            seeds = findings.seeds[:1] if claim.over == "exact" else findings.seeds
+            number = estimate(
+                claim.statistic, seeds, log=claim.ratio, draws=draws,
+                generator=partial(self._generator, "bootstrap"),
+            )  # fmt: skip
+            judged.append(judge(claim, number, scale))
         return tuple(judged)
+
+    def tables(self, findings: Findings, scale: Scale) -> dict[str, pd.DataFrame]:
+        """The tables of all measures that have axes, and those of facts."""
+        own = tables_of(
+            findings.together(),
+            draws=_draws(scale),
+            generator=lambda axis: self._generator(f"curve {axis}"),
+        )
+        return {**own, **findings.tables}
+
+    def _generator(self, purpose: str) -> torch.Generator:
+        return generator_for(0, f"{self.name}/{purpose}")
 
     def seeded_runs(self, scale: Scale, seeds: int) -> dict[tuple[str, int], RunConfig]:
         """The runs by label and seed."""
@@ -93,16 +131,24 @@ class Study:
         }
 
     def fingerprint(self, scale: Scale, seeds: int) -> str:
-        """The same for the same results: code, claims and runs, at a scale, with so many seeds."""
+        """A hash of what results depend on: code, claims and runs, the scale and the seeds."""
         runs = self.seeded_runs(scale, seeds)
-        told = {
+        record = {
             "code": code_of(self.measure),
-            "claims": [repr(claim) for claim in self.claims],
+            "claims": [
+                [repr(getattr(claim, part.name)) for part in fields(Statement)]
+                for claim in self.claims
+            ],
             "runs": sorted(f"{label}/{config.key()}" for (label, _), config in runs.items()),
             "scale": scale,
             "seeds": seeds,
         }
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _draws(scale: Scale) -> int:
+    """Draws of the bootstrap: the papers' 1000, at smoke scale 100."""
+    return 100 if scale == "smoke" else DRAWS
 
 
 def declare(
@@ -113,16 +159,17 @@ def declare(
     title: str,
     claims: tuple[Claim, ...],
     draw: Callable[[Tables], Figure],
-    runs: Callable[[Scale], Mapping[str, RunConfig]] = no_runs,
+    runs: Callable[[Scale], Runs] = no_runs,
     minutes: Mapping[Scale, float],
     smaller: Mapping[Scale, str] | None = None,
-) -> Callable[[Callable[[Lab], Findings]], Study]:
-    """Make a study of the function below: what it measures, from a lab to its findings."""
+    notes: tuple[str, ...] = (),
+) -> Callable[[Callable[[Lab], Measures]], Study]:
+    """Make a study of the function below: what it measures with the learners of one seed."""
 
-    def study(measure: Callable[[Lab], Findings]) -> Study:
+    def study(measure: Callable[[Lab], Measures]) -> Study:
         return Study(
             paper=paper, id=id, also=also, title=title, claims=claims, measure=measure, draw=draw,
-            runs=runs, minutes=minutes, smaller=smaller or {},
+            runs=runs, minutes=minutes, smaller=smaller or {}, notes=notes,
         )  # fmt: skip
 
     return study

@@ -7,8 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from innerloop.analysis.figure import COLOURS, FLOOR, MARKERS
-from innerloop.studies.drawing import legend, name, panels, plain
+from innerloop.analysis.drawing import COLOURS, FLOOR, MARKERS, legend, name, panels, plain
 from innerloop.studies.study import Tables
 from innerloop.studies.theorems import DIMS, POINTS
 

@@ -1,11 +1,11 @@
 """Theorems as studies: a circuit is its algorithm, step by step, within the theorem's sizes.
 
-A study of a theorem declares a `Theorem` and returns what `measure_theorem` finds:
+A study of a theorem declares a `Theorem` and returns what `measure_theorem` measures:
 
     CAUSAL = Theorem(rows=rows_of("causal-gradient-descent"), says="..", parameter=..)
 
     @declare(paper=.., id="thm4.2", claims=theorem_claims(CAUSAL), draw=draw_theorem, ..)
-    def thm42(lab: Lab) -> Findings:
+    def thm42(lab: Lab) -> Measures:
         return measure_theorem(lab, CAUSAL)
 
 Nothing is trained and nothing is left to chance: the prompts are those of fixed seeds.
@@ -18,15 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from innerloop.analysis.measured import Measured
 from innerloop.circuits import CircuitSettings
 from innerloop.core.tolerances import EXACT_CIRCUIT
 from innerloop.studies.circuits import Case, compare
 from innerloop.studies.claim import Claim, Criterion
 from innerloop.studies.equality import Equality
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity, exact
-from innerloop.studies.study import Findings
-from innerloop.studies.tables import record
 
 DIMS, POINTS = 5, 11
 """The size at which a free parameter is swept."""
@@ -111,6 +109,7 @@ def theorem_claims(theorem: Theorem) -> tuple[Claim, ...]:
             name="equals-the-algorithm",
             sentence=theorem.says,
             quantity=quantity,
+            statistic=lambda m: m["worst error"],
             criterion=equal,
             over="exact",
         ),
@@ -119,6 +118,7 @@ def theorem_claims(theorem: Theorem) -> tuple[Claim, ...]:
             sentence="Its layers and heads, before, in and after the steps, are as few as stated.",
             quantity=f"parts of the circuit that are larger than {theorem.stated_by} allows, over "
             "all sizes",
+            statistic=lambda m: m["parts too large"],
             criterion=Criterion(at_most=0, reason=f"{theorem.stated_by} states the numbers"),
             over="exact",
         ),
@@ -132,7 +132,8 @@ def _falls(theorem: Theorem, order: Order) -> Claim:
     direction = "shrinks" if order.power > 0 else "grows"
     letter = theorem.parameter.name.partition(",")[0]
     return Claim(
-        name=_falls_name(order),
+        name=f"falls-{order.form.replace(', ', '-')}",
+        statistic=lambda m: m[f"slope, {order.form}"],
         sentence=f"The error falls as {letter} {direction} (form: {order.form}).",
         quantity=f"slope of log error against log {letter}, from {order.between[0]:g} to "
         f"{order.between[1]:g}",
@@ -145,11 +146,7 @@ def _falls(theorem: Theorem, order: Order) -> Claim:
     )
 
 
-def _falls_name(order: Order) -> str:
-    return f"falls-{order.form.replace(', ', '-')}"
-
-
-def measure_theorem(lab: Lab, theorem: Theorem, *, notes: tuple[str, ...] = ()) -> Findings:
+def measure_theorem(lab: Lab, theorem: Theorem) -> dict[str, Measured]:
     """Hold every form of the circuit to its algorithm, at every size, and sweep its parameter."""
     cases: list[Case] = []
     shapes: list[pd.DataFrame] = []
@@ -162,22 +159,26 @@ def measure_theorem(lab: Lab, theorem: Theorem, *, notes: tuple[str, ...] = ()) 
             limit = row.limit(settings)
             shapes.append(_shape_table(case, row, settings))
             excesses += len(case.shape.beyond(limit))
-    measured: dict[str, Quantity] = {"within-the-theorem": exact(excesses)}
     by_step = _by_step(cases)
     errors = by_step["error"].to_numpy(float)
     stated = by_step["truncation"].to_numpy(float) + by_step["rounding"].to_numpy(float)
     # Before the first step nothing is computed: no error, and none is allowed.
     ratios = np.divide(errors, stated, out=np.zeros_like(errors), where=(errors > 0) | (stated > 0))
     equal = errors.max() if theorem.parameter is None else ratios.max()
-    measured["equals-the-algorithm"] = exact(float(equal))
-    tables = {"by-step": by_step, "shapes": pd.concat(shapes, ignore_index=True)}
+    measures = {
+        "worst error": Measured.exact(float(equal)),
+        "parts too large": Measured.exact(excesses),
+    }
+    lab.table("by-step", by_step)
+    lab.table("shapes", pd.concat(shapes, ignore_index=True))
     if theorem.parameter is not None:
         swept = by_parameter(lab, theorem.rows, theorem.parameter)
         orders = _orders(swept, theorem.parameter)
-        tables |= {"by-parameter": swept, "orders": orders}
-        for order, slope in zip(theorem.parameter.orders, orders["slope"], strict=True):
-            measured[_falls_name(order)] = exact(float(slope))
-    return Findings(tables=tables, measured=measured, notes=notes)
+        lab.table("by-parameter", swept)
+        lab.table("orders", orders)
+        for form, slope in zip(orders["form"], orders["slope"], strict=True):
+            measures[f"slope, {form}"] = Measured.exact(slope)
+    return measures
 
 
 def _settings(lab: Lab, theorem: Theorem, row: Equality) -> Iterator[CircuitSettings]:
@@ -204,7 +205,7 @@ def _form(case: Case) -> str:
 def _shape_table(case: Case, row: Equality, settings: CircuitSettings) -> pd.DataFrame:
     """Layers and heads of each part beside what the theorem allows; width and mask of the whole."""
     shape, limit = case.shape, row.limit(settings)
-    return record(
+    return pd.DataFrame(
         {
             "form": [_form(case)] * 3,
             "dims": [case.dims] * 3,
@@ -264,7 +265,7 @@ def _orders(swept: pd.DataFrame, parameter: FreeParameter) -> pd.DataFrame:
     for order in parameter.orders:
         rows = swept.loc[(swept["form"] == order.form) & swept["fitted"], :]
         slopes.append(slope_of(rows["value"].tolist(), rows["error"].tolist()))
-    return record(
+    return pd.DataFrame(
         {
             "form": [order.form for order in parameter.orders],
             "power": [order.power for order in parameter.orders],

@@ -11,7 +11,7 @@ from innerloop.core.errors import InnerloopError
 from innerloop.studies.cost import training_minutes
 from innerloop.studies.lab import Lab
 from innerloop.studies.result import Result, write_result
-from innerloop.studies.study import Study
+from innerloop.studies.study import Findings, Measures, Study
 from innerloop.training.families import Scale
 from innerloop.training.run import TIMINGS, Run
 from innerloop.training.store import Store
@@ -33,14 +33,18 @@ def measure(
 ) -> Result:
     """Measure a study on runs that are finished, judge its claims, and write its folder."""
     runs = _finished_runs(study, scale, seeds, store)
-    lab = Lab(study=study.name, scale=scale, seeds=seeds, runs=runs, tell=tell, stop=stop)
     began = time.perf_counter()
     distinct = {run.path: run for run in runs.values()}
-    findings = study.measure(lab)
+    measured: list[tuple[Lab, Measures]] = []
+    # Without a training there is nothing that a seed could change but the prompts.
+    for seed in range(seeds if runs else 1):
+        own = {label: run for (label, number), run in runs.items() if number == seed}
+        lab = Lab(study=study.name, scale=scale, seed=seed, runs=own, tell=tell, stop=stop)
+        measured.append((lab, study.measure(lab)))
     return write_result(
         results,
         study,
-        findings,
+        Findings.of(measured),
         scale=scale,
         seeds=seeds,
         runs=sorted(run.name for run in distinct.values()),

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.analysis.bayes_check import BayesCheck, bayes_check
-from innerloop.analysis.figure import COLOURS, MARKERS
+from innerloop.analysis.drawing import COLOURS, MARKERS
 from innerloop.analysis.similarity import predict_in_parts, prediction_differences
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.learner import Learner
@@ -22,7 +22,7 @@ from innerloop.core.prompt import Prompt
 from innerloop.learners import Ridge
 from innerloop.studies.akyurek2022.agreement import AGREEMENT
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.drawing import draw_curves, legend, mark, name, panels, plain
+from innerloop.analysis.drawing import draw_curves, legend, mark, name, panels, plain
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import Quantity
 from innerloop.studies.runs import noisy, trained

@@ -4,6 +4,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from innerloop.analysis.drawing import draw_curves, legend, name, panels, plain
+from innerloop.analysis.measured import Measured
 from innerloop.core.tolerances import EXACT_CIRCUIT
 from innerloop.studies.akyurek2022.primitive_layers import (
     EXPECTED,
@@ -12,11 +14,8 @@ from innerloop.studies.akyurek2022.primitive_layers import (
     layer_error,
 )
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.drawing import draw_curves, legend, name, panels, plain
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import exact
-from innerloop.studies.study import Findings, Tables, declare
-from innerloop.studies.tables import record
+from innerloop.studies.study import Measures, Tables, declare
 from innerloop.studies.theorems import powers, slope_of
 
 
@@ -56,6 +55,7 @@ def _one_layer(kind: str, says: str) -> Claim:
         name=kind,
         sentence=f"{kind} runs in one layer: {says}.",
         quantity="worst error of what is written / max(1, |answer|), random matrices, both norms",
+        statistic=lambda m: m[kind],
         criterion=Criterion(
             at_most=EXACT_CIRCUIT,
             reason="what the library calls exact: constants can be chosen so that float64's "
@@ -78,6 +78,7 @@ def _one_layer(kind: str, says: str) -> Claim:
             name="one-layer",
             sentence="Each takes a single layer.",
             quantity="most layers of any of the four",
+            statistic=lambda m: m["layers"],
             criterion=Criterion(at_most=1, reason="the lemma's number"),
             over="exact",
         ),
@@ -85,6 +86,7 @@ def _one_layer(kind: str, says: str) -> Claim:
             name="norm-order",
             sentence="Numbers pass the norm as precisely as one likes, by a larger N.",
             quantity="slope of log error against log N, aff, from 100 to 10000",
+            statistic=lambda m: m["order in N"],
             criterion=Criterion(
                 at_least=-2.25,
                 at_most=-1.75,
@@ -97,6 +99,7 @@ def _one_layer(kind: str, says: str) -> Claim:
             name="product-order",
             sentence="Products are as precise as one likes, by smaller operands, as printed.",
             quantity="slope of log error against log S, mul, from 32 to 512, printed form",
+            statistic=lambda m: m["order in S"],
             criterion=Criterion(
                 at_least=-2.25,
                 at_most=-1.75,
@@ -111,8 +114,13 @@ def _one_layer(kind: str, says: str) -> Claim:
         "smoke": "Two random matrices for each primitive and norm instead of ten, and only those "
         "values of the constants that an order is fitted to."
     },
+    notes=(
+        "div needs a divisor that is nowhere zero and leaves a number behind, which the next "
+        "layer's attention clears; with a norm before attention it also reads the square.",
+        "The products of the tight form combine four scales S, 2 S, 4 S and 8 S.",
+    ),
 )
-def lemma1(lab: Lab) -> Findings:
+def lemma1(lab: Lab) -> Measures:
     """The registers after one layer against what the primitive says."""
     rows: list[tuple[str, str, int, float]] = []
     layers = 0
@@ -125,20 +133,15 @@ def lemma1(lab: Lab) -> Findings:
                 layers = max(layers, own)
     errors = pd.DataFrame(rows, columns=["primitive", "norm", "matrix", "error"])
     swept = _by_constant(lab)
-    return Findings(
-        tables={"errors": errors, "by-constant": swept},
-        measured={
-            **{kind: exact(_worst(errors, kind)) for kind in EXPECTED},
-            "one-layer": exact(layers),
-            "norm-order": exact(_order(swept, "N", "aff", 1e2, 1e4)),
-            "product-order": exact(_order(swept, "S", "mul, printed", 32, 512)),
-        },
-        notes=(
-            "div needs a divisor that is nowhere zero and leaves a number behind, which the next "
-            "layer's attention clears; with a norm before attention it also reads the square.",
-            "The products of the tight form combine four scales S, 2 S, 4 S and 8 S.",
-        ),
-    )
+    lab.table("errors", errors)
+    lab.table("by-constant", swept)
+    numbers = {
+        **{kind: _worst(errors, kind) for kind in EXPECTED},
+        "layers": layers,
+        "order in N": _order(swept, "N", "aff", 1e2, 1e4),
+        "order in S": _order(swept, "S", "mul, printed", 32, 512),
+    }
+    return {key: Measured.exact(number) for key, number in numbers.items()}
 
 
 def _worst(errors: pd.DataFrame, kind: str) -> float:
@@ -163,9 +166,8 @@ def _by_constant(lab: Lab) -> pd.DataFrame:
     for label, constant, value, constants in cases:
         lab.tell(f"{label}, {constant} {value:.2g}")
         kind = label.partition(",")[0]
-        found = [layer_error(lab, kind, "pre", number, constants)[0] for number in range(3)]
-        errors.append(max(found))
-    return record(
+        errors.append(max(layer_error(lab, kind, "pre", i, constants)[0] for i in range(3)))
+    return pd.DataFrame(
         {
             "label": [case[0] for case in cases],
             "constant": [case[1] for case in cases],

@@ -17,6 +17,7 @@ from innerloop.circuits.program import Program, Register
 from innerloop.circuits.program_layers import program_blueprint
 from innerloop.core.prompt import Prompt
 from innerloop.studies.lab import Lab
+from innerloop.training.data import generator_for
 
 Norm = Literal["pre", "mlp-only"]
 NORMS: tuple[Norm, ...] = ("pre", "mlp-only")
@@ -109,7 +110,7 @@ def layer_error(
 
 def _program(lab: Lab, kind: str, norm: Norm, number: int, constants: Constants) -> Program:
     """One primitive on registers of uniform numbers; c is away from zero and of either sign."""
-    generator = lab.generator(f"{kind} {norm}", number)
+    generator = generator_for(number, f"{lab.study}/{kind} {norm}")
     drawn = torch.rand(4, TOKENS, SIZE, dtype=torch.float64, generator=generator)  # (4, T, size)
     a, b, out, other = (LARGEST * (2 * part - 1) for part in drawn)  # (T, size) each
     signs = torch.where(other[:, :1] < 0, -1.0, 1.0)  # (T, 1)

@@ -22,7 +22,7 @@ from innerloop.studies.akyurek2022.probe_curves import (
     undecoded,
 )
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.drawing import draw_curves, heatmap, legend, level, name, panels
+from innerloop.analysis.drawing import draw_curves, heatmap, legend, level, name, panels
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import Quantity, exact
 from innerloop.studies.runs import trained

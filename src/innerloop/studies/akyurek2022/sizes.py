@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis.figure import COLOURS
+from innerloop.analysis.drawing import COLOURS
 from innerloop.studies.akyurek2022.agreement import (
     ALGORITHMS,
     LEAST_SQUARES,
@@ -23,7 +23,7 @@ from innerloop.studies.akyurek2022.agreement import (
     prediction_distances,
 )
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.drawing import draw_curves, legend, name, panels
+from innerloop.analysis.drawing import draw_curves, legend, name, panels
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import Quantity, estimate
 from innerloop.studies.runs import standard, trained

@@ -1,15 +1,13 @@
 """Theorems 1 and 2: chains of primitives run SGD and Sherman-Morrison updates."""
 
-import dataclasses
-
 import pandas as pd
 
+from innerloop.analysis.measured import Measured
 from innerloop.studies.akyurek_circuits import BEFORE, SGD_CHAIN, UPDATE_CHAIN
 from innerloop.studies.circuits import rows_of
 from innerloop.studies.claim import Claim, Criterion
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import exact
-from innerloop.studies.study import Findings, declare
+from innerloop.studies.study import Measures, declare
 from innerloop.studies.theorem_figure import draw_theorem
 from innerloop.studies.theorems import (
     FreeParameter,
@@ -78,18 +76,15 @@ UPDATES = Theorem(
     draw=draw_theorem,
     minutes=MINUTES,
     smaller=SMALLER,
+    notes=(
+        "The gradient is that of the stated loss, with halves: the printed chain subtracts the "
+        "penalty that its equation adds, and drops the factor 2 of the squared error.",
+        _counted(SGD_CHAIN, "Fused, one layer a step is enough."),
+    ),
 )
-def thm1(lab: Lab) -> Findings:
+def thm1(lab: Lab) -> Measures:
     """The whole chain, all n - 1 examples, under both norms and in both forms."""
-    return measure_theorem(
-        lab,
-        SGD,
-        notes=(
-            "The gradient is that of the stated loss, with halves: the printed chain subtracts the "
-            "penalty that its equation adds, and drops the factor 2 of the squared error.",
-            _counted(SGD_CHAIN, "Fused, one layer a step is enough."),
-        ),
-    )
+    return measure_theorem(lab, SGD)
 
 
 @declare(
@@ -102,6 +97,7 @@ def thm1(lab: Lab) -> Findings:
             name="order-d2-width",
             sentence="A hidden space of order d^2 is enough.",
             quantity="slope of log width against log d, from the smallest to the largest d",
+            statistic=lambda m: m["order of the width"],
             criterion=Criterion(at_most=2.0, reason="the theorem states the order"),
             over="exact",
         ),
@@ -109,20 +105,17 @@ def thm1(lab: Lab) -> Findings:
     draw=draw_theorem,
     minutes=MINUTES,
     smaller=SMALLER,
+    notes=(
+        "No token holds the inverse: each carries the inverse times its own input, and the "
+        "width is of order d instead of d^2.",
+        _counted(UPDATE_CHAIN, "Fused, three layers a step are enough."),
+    ),
 )
-def thm2(lab: Lab) -> Findings:
+def thm2(lab: Lab) -> Measures:
     """Against recursive least squares and against ridge regression in closed form."""
-    found = measure_theorem(
-        lab,
-        UPDATES,
-        notes=(
-            "No token holds the inverse: each carries the inverse times its own input, and the "
-            "width is of order d instead of d^2.",
-            _counted(UPDATE_CHAIN, "Fused, three layers a step are enough."),
-        ),
-    )
-    width = width_order(found.tables["shapes"])
-    return dataclasses.replace(found, measured={**found.measured, "order-d2-width": exact(width)})
+    measures = measure_theorem(lab, UPDATES)
+    order = width_order(lab.tables["shapes"])
+    return {**measures, "order of the width": Measured.exact(order)}
 
 
 def width_order(shapes: pd.DataFrame) -> float:

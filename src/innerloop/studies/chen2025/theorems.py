@@ -1,12 +1,14 @@
 """Theorems 4.2 and 4.5: the loop is gradient descent, and its error falls as exp(-T / 2 kappa)."""
 
-import dataclasses
+from dataclasses import replace
 
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from innerloop.analysis.drawing import draw_curves, legend, level, name, panels
+from innerloop.analysis.measured import Measured
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import EXACT_CIRCUIT
 from innerloop.learners import GradientDescent
@@ -20,11 +22,8 @@ from innerloop.studies.chen2025.definition import (
 )
 from innerloop.studies.circuits import rows_of
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.drawing import draw_curves, legend, level, name, panels
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity, exact, from_draws
-from innerloop.studies.study import Findings, Tables, declare
-from innerloop.studies.tables import record, stacked
+from innerloop.studies.study import Measures, Tables, declare
 from innerloop.studies.theorem_figure import draw_theorem
 from innerloop.studies.theorems import Theorem, measure_theorem, theorem_claims
 from innerloop.tasks import VectorGeneration
@@ -56,6 +55,7 @@ EXACTLY = Criterion(
             "descent that starts at -q / alpha.",
             quantity="worst difference after any loop / max(1, |vector|), over starts, alphas "
             "from -3 to 3, sizes and prompts",
+            statistic=lambda m: m["from any start"],
             criterion=EXACTLY,
             over="exact",
         ),
@@ -63,6 +63,7 @@ EXACTLY = Criterion(
             name="by-definition",
             sentence="That is what the definition says, with all of Z, M, Q and P.",
             quantity="worst difference of the model from the whole matrices / max(1, |vector|)",
+            statistic=lambda m: m["from the definition"],
             criterion=EXACTLY,
             over="exact",
         ),
@@ -71,9 +72,9 @@ EXACTLY = Criterion(
     minutes={"smoke": 0.05, "laptop": 0.1, "paper": 0.1},
     smaller={"smoke": "Two sizes instead of fourteen, prompts of one seed instead of three."},
 )
-def thm42(lab: Lab) -> Findings:
+def thm42(lab: Lab) -> Measures:
     """The circuit against the learner, then any start against both of them."""
-    found = measure_theorem(lab, THEOREM)
+    measures = measure_theorem(lab, THEOREM)
     started: list[float] = []
     defined: list[float] = []
     for dims, examples in ((2, 5), (4, 16), (8, 32)):
@@ -82,14 +83,11 @@ def thm42(lab: Lab) -> Findings:
             first, second = start_differences(lab, dims=dims, examples=examples, alpha=alpha)
             started.append(first)
             defined.append(second)
-    return dataclasses.replace(
-        found,
-        measured={
-            **found.measured,
-            "any-start": exact(max(started)),
-            "by-definition": exact(max(defined)),
-        },
-    )
+    return {
+        **measures,
+        "from any start": Measured.exact(max(started)),
+        "from the definition": Measured.exact(max(defined)),
+    }
 
 
 def start_differences(
@@ -151,7 +149,7 @@ def _draw_thm45(tables: Tables) -> Figure:
     level(left, 1.0, label="the bound")
     name(left, title="worst error of all draws", x="loops T", y="error / bound")
     left.set_xscale("log")
-    kappas = tables["condition"].rename(columns={"median": "mean"})
+    kappas = tables["by-dims"].assign(mean=tables["by-dims"]["median"])
     others = list(dict.fromkeys(table["label"]))
     draw_curves(right, kappas, x="dims", order=[*others, "n = 4 d"], log=False)
     level(right, CONSTANT, label="limit of many dimensions")
@@ -170,6 +168,7 @@ def _draw_thm45(tables: Tables) -> Figure:
             name="within-the-bound",
             sentence="With eta = 1/L the error after T loops is at most |alpha| exp(-T / 2 kappa).",
             quantity="largest of error / max(bound, 1e-12 |alpha|) over all draws and T = 1 to 200",
+            statistic=lambda m: m["worst ratio"],
             criterion=Criterion(
                 at_most=1.0,
                 reason="a bound that is broken once is none; below 1e-12 of alpha float64 rounds",
@@ -180,6 +179,7 @@ def _draw_thm45(tables: Tables) -> Figure:
             name="order-d-examples",
             sentence="A number of examples of order d is enough for a constant condition number.",
             quantity="median kappa for d = 128, n = 4 d",
+            statistic=lambda m: m["kappa"][..., -1],
             criterion=Criterion(
                 at_most=CONSTANT,
                 reason="9 is its limit for many dimensions, from Marchenko and Pastur's law, and "
@@ -192,7 +192,7 @@ def _draw_thm45(tables: Tables) -> Figure:
     draw=_draw_thm45,
     minutes={"smoke": 0.1, "laptop": 0.2, "paper": 0.2},
 )
-def thm45(lab: Lab) -> Findings:
+def thm45(lab: Lab) -> Measures:
     """Draws of every size, each held to its own bound after each loop."""
     curves: list[pd.DataFrame] = []
     worst, number = 0.0, 0
@@ -202,12 +202,9 @@ def thm45(lab: Lab) -> Findings:
         worst, number = max(worst, float(ratios.amax())), number + ratios.shape[1]
         clear = bounds.amin(dim=1) > ROUNDING  # (T,): while no bound is below rounding
         curves.append(_by_loop(ratios[clear], f"d = {dims}, n = {examples}"))
-    conditions, widest = _conditions(lab)
-    return Findings(
-        tables={"by-loop": stacked(curves), "condition": conditions},
-        measured={"within-the-bound": exact(worst), "order-d-examples": widest},
-        notes=(f"{number} draws, each after 1 to {LOOPS} loops, with alphas from -3 to 3.",),
-    )
+    lab.table("by-loop", pd.concat(curves, ignore_index=True))
+    lab.note(f"{number} draws, each after 1 to {LOOPS} loops, with alphas from -3 to 3.")
+    return {"worst ratio": Measured.exact(worst), "kappa": _conditions(lab)}
 
 
 def bound_ratios(
@@ -235,7 +232,7 @@ def _by_loop(ratios: Tensor, label: str) -> pd.DataFrame:
     reached = range(1, len(ratios) + 1)
     loops = sorted({round(10 ** (place / 10)) for place in range(24)} & set(reached))
     chosen = ratios[torch.tensor(loops) - 1]  # (m, B)
-    return record(
+    return pd.DataFrame(
         {
             "label": [label] * len(loops),
             "loops": loops,
@@ -245,26 +242,11 @@ def _by_loop(ratios: Tensor, label: str) -> pd.DataFrame:
     )
 
 
-def _conditions(lab: Lab) -> tuple[pd.DataFrame, Quantity]:
-    """Median kappa with four examples a dimension, and that of the most dimensions."""
-    every = (2, 4, 8, 16, 32, 64, 128)
-    found = [_median_condition(lab, dims) for dims in every]
-    table = record(
-        {
-            "label": ["n = 4 d"] * len(every),
-            "dims": every,
-            "median": [quantity.value for quantity in found],
-            "low": [quantity.low for quantity in found],
-            "high": [quantity.high for quantity in found],
-        }
-    )
-    return table, found[-1]
-
-
-def _median_condition(lab: Lab, dims: int, prompts: int = 500) -> Quantity:
-    lab.tell(f"condition numbers, d {dims}")
-    xs, _, _ = draw_examples(lab, "kappa", dims=dims, examples=4 * dims, prompts=prompts)
-    kappa = spectra(xs)[1]  # (B,)
-    generator = lab.generator("bootstrap")
-    drawn = torch.randint(prompts, (200, prompts), generator=generator)  # (200, B)
-    return from_draws(float(kappa.median()), kappa[drawn].median(dim=1).values)
+def _conditions(lab: Lab, prompts: int = 500) -> Measured:
+    """Condition numbers with four examples per dimension, by dimensions."""
+    kappas: dict[int, Measured] = {}
+    for dims in (2, 4, 8, 16, 32, 64, 128):
+        lab.tell(f"condition numbers, d {dims}")
+        xs, _, _ = draw_examples(lab, "kappa", dims=dims, examples=4 * dims, prompts=prompts)
+        kappas[dims] = Measured(values=spectra(xs)[1], average="median")
+    return replace(Measured.stack("dims", kappas), label="n = 4 d")

@@ -12,7 +12,7 @@ from torch import Tensor
 from innerloop.analysis.error import squared_errors
 from innerloop.core.iterate import trajectory
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.drawing import draw_curves, legend, name, panels
+from innerloop.analysis.drawing import draw_curves, legend, name, panels
 from innerloop.studies.fu2023.layers import Reading, read_layers
 from innerloop.studies.fu2023.matching import MODEL, newton, trends_of
 from innerloop.studies.fu2023.trends import (

@@ -8,14 +8,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from innerloop.analysis.figure import COLOURS
+from innerloop.analysis.drawing import COLOURS, legend, name, panels, plain, rows_where
+from innerloop.analysis.measured import Measured
 from innerloop.studies.circuits import rows_of
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.drawing import legend, name, panels, plain
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import exact
-from innerloop.studies.study import Findings, Tables, declare
-from innerloop.studies.tables import record, rows_where
+from innerloop.studies.study import Measures, Tables, declare
 from innerloop.studies.theorem_figure import draw_theorem
 from innerloop.studies.theorems import Theorem, measure_theorem, theorem_claims
 
@@ -35,18 +33,15 @@ NEWTON_LAYERS = Theorem(
     draw=draw_theorem,
     minutes={"smoke": 0.05, "laptop": 0.3, "paper": 0.3},
     smaller={"smoke": "Two sizes and one seed of prompts."},
+    notes=(
+        "Not as printed: the second head takes -V (eq. 20 and 27 print V, and the two heads "
+        "add up to |a|), and M x asks x (eq. 26 asks the other way round, which doubles "
+        "rounding outside the span at every step).",
+    ),
 )
-def thm1(lab: Lab) -> Findings:
+def thm1(lab: Lab) -> Measures:
     """The circuit against Newton's method, step by step."""
-    return measure_theorem(
-        lab,
-        NEWTON_LAYERS,
-        notes=(
-            "Not as printed: the second head takes -V (eq. 20 and 27 print V, and the two heads "
-            "add up to |a|), and M x asks x (eq. 26 asks the other way round, which doubles "
-            "rounding outside the span at every step).",
-        ),
-    )
+    return measure_theorem(lab, NEWTON_LAYERS)
 
 
 Polynomial = tuple[Fraction, ...]
@@ -215,6 +210,7 @@ def _draw_b3(tables: Tables) -> Figure:
             name="degree",
             sentence="M_k is a polynomial in S of degree 2^(k+1) - 1, without a constant term.",
             quantity=f"M_k up to k = {ITERATIONS} that are not",
+            statistic=lambda m: m["of another degree"],
             criterion=Criterion(at_most=0, reason="an identity, in exact arithmetic"),
             over="exact",
         ),
@@ -223,6 +219,7 @@ def _draw_b3(tables: Tables) -> Figure:
             sentence="The same polynomial gives M_k for any S.",
             quantity="largest entry of the polynomial at S less M_k by products of matrices, k up "
             "to 4, in fractions",
+            statistic=lambda m: m["off by"],
             criterion=Criterion(at_most=0, reason="an identity, in exact arithmetic"),
             over="exact",
         ),
@@ -231,6 +228,7 @@ def _draw_b3(tables: Tables) -> Figure:
             sentence="(Beyond the paper) The coefficient of S^(2j-1) is (-1)^(j+1) (2^k over j) "
             "alpha^j.",
             quantity=f"coefficients up to k = {ITERATIONS} that differ",
+            statistic=lambda m: m["not binomial"],
             criterion=Criterion(at_most=0, reason="an identity, in exact arithmetic"),
             over="exact",
         ),
@@ -238,6 +236,7 @@ def _draw_b3(tables: Tables) -> Figure:
             name="printed-coefficients",
             sentence="M_1 = 2aS - 4a^2 S^3 and M_2 = 4aS - 12a^2 S^3 + 16a^3 S^5 - 16a^4 S^7.",
             quantity="of these six coefficients, those that are not the ones of M_1 and M_2",
+            statistic=lambda m: m["misprinted"],
             criterion=Criterion(at_most=0, reason="an identity, in exact arithmetic"),
             over="exact",
             paper="0",
@@ -246,6 +245,7 @@ def _draw_b3(tables: Tables) -> Figure:
             name="gradient-descent",
             sentence="After k steps of gradient descent the highest power of S is of order k only.",
             quantity=f"highest power / k, largest up to k = {ITERATIONS}",
+            statistic=lambda m: m["powers per gradient step"],
             criterion=Criterion(
                 at_most=1, reason="a step multiplies the weights by 1 - eta S once"
             ),
@@ -254,44 +254,42 @@ def _draw_b3(tables: Tables) -> Figure:
     ),
     draw=_draw_b3,
     minutes={"smoke": 0.02, "laptop": 0.02, "paper": 0.02},
+    notes=(
+        "M_1 = 2aS - a^2 S^3 and M_2 = 4aS - 6a^2 S^3 + 4a^3 S^5 - a^4 S^7; the printed M_1 "
+        "has a factor 4 too many in M S M, and M_2 inherits it.",
+    ),
 )
-def b3(lab: Lab) -> Findings:
+def b3(lab: Lab) -> Measures:
     """Expand M_k in fractions, and hold it to matrices, to binomials and to what is printed."""
     lab.tell("expanding M_k")
-    found = expanded(ITERATIONS)
+    polynomials = expanded(ITERATIONS)
     counts = range(ITERATIONS + 1)
-    degrees = [degree(polynomial) for polynomial in found]
-    wrong_degree = sum(degrees[k] != 2 ** (k + 1) - 1 or bool(found[k][0]) for k in counts)
+    degrees = [degree(polynomial) for polynomial in polynomials]
     gram, alpha = example_gram(), Fraction(1, 400)
-    apart = max(off_by(found[k], gram, alpha, k) for k in range(5))
-    differ = sum(a != b for k in counts for a, b in zip(found[k], binomial(k), strict=True))
-    misprinted = sum(
-        found[k][power] != coefficient
-        for k, powers in PRINTED.items()
-        for power, coefficient in powers.items()
-    )
     first_order = [gradient_degree(k) if k else 0 for k in counts]
-    return Findings(
-        tables={
-            "coefficients": _coefficients(found),
-            "degrees": record(
-                {
-                    "iterations": counts,
-                    "Newton": degrees,
-                    "2^(k+1) - 1": [2 ** (k + 1) - 1 for k in counts],
-                    "gradient descent": first_order,
-                }
-            ),
+    lab.table("coefficients", _coefficients(polynomials))
+    lab.table(
+        "degrees",
+        {
+            "iterations": counts,
+            "Newton": degrees,
+            "2^(k+1) - 1": [2 ** (k + 1) - 1 for k in counts],
+            "gradient descent": first_order,
         },
-        measured={
-            "degree": exact(wrong_degree),
-            "moments": exact(float(apart)),
-            "closed-form": exact(differ),
-            "printed-coefficients": exact(misprinted),
-            "gradient-descent": exact(max(first_order[k] / k for k in counts[1:])),
-        },
-        notes=(
-            "M_1 = 2aS - a^2 S^3 and M_2 = 4aS - 6a^2 S^3 + 4a^3 S^5 - a^4 S^7; the printed M_1 "
-            "has a factor 4 too many in M S M, and M_2 inherits it.",
-        ),
     )
+    numbers = {
+        "of another degree": sum(
+            degrees[k] != 2 ** (k + 1) - 1 or bool(polynomials[k][0]) for k in counts
+        ),
+        "off by": max(off_by(polynomials[k], gram, alpha, k) for k in range(5)),
+        "not binomial": sum(
+            a != b for k in counts for a, b in zip(polynomials[k], binomial(k), strict=True)
+        ),
+        "misprinted": sum(
+            polynomials[k][power] != coefficient
+            for k, powers in PRINTED.items()
+            for power, coefficient in powers.items()
+        ),
+        "powers per gradient step": max(first_order[k] / k for k in counts[1:]),
+    }
+    return {key: Measured.exact(float(number)) for key, number in numbers.items()}

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.drawing import draw_curves, legend, name, panels
+from innerloop.analysis.drawing import draw_curves, legend, name, panels
 from innerloop.studies.gao2025.samples import (
     ALGOFORMER,
     FALLS,

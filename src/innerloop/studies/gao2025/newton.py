@@ -6,12 +6,12 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis.figure import COLOURS
+from innerloop.analysis.drawing import COLOURS
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
 from innerloop.learners import GradientDescent, Newton
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.drawing import draw_curves, legend, name, panels
+from innerloop.analysis.drawing import draw_curves, legend, name, panels
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import Quantity, estimate
 from innerloop.studies.runs import noisy, trained

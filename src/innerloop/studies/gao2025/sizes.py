@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.studies.claim import Claim
-from innerloop.studies.drawing import draw_curves, legend, name, panels
+from innerloop.analysis.drawing import draw_curves, legend, name, panels
 from innerloop.studies.gao2025.samples import CLEARLY, QUARTER, late, sample_errors
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import Quantity

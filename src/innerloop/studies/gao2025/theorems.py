@@ -2,7 +2,7 @@
 
 from innerloop.studies.circuits import rows_of
 from innerloop.studies.lab import Lab
-from innerloop.studies.study import Findings, declare
+from innerloop.studies.study import Measures, declare
 from innerloop.studies.theorem_figure import draw_theorem
 from innerloop.studies.theorems import (
     FreeParameter,
@@ -109,18 +109,15 @@ CAUSAL = Theorem(
     draw=draw_theorem,
     minutes=MINUTES,
     smaller=SMALLER,
+    notes=(
+        FULL_MASK,
+        "Phi has two layers and there are two outputs; L layers before the loop are enough of "
+        "the L + 1 that are stated, and none after it.",
+    ),
 )
-def thm31(lab: Lab) -> Findings:
+def thm31(lab: Lab) -> Measures:
     """L layers of the L + 1 allowed: pairing x and y shares a layer with the first one of Phi."""
-    return measure_theorem(
-        lab,
-        REPRESENTATION,
-        notes=(
-            FULL_MASK,
-            "Phi has two layers and there are two outputs; L layers before the loop are enough of "
-            "the L + 1 that are stated, and none after it.",
-        ),
-    )
+    return measure_theorem(lab, REPRESENTATION)
 
 
 @declare(
@@ -131,12 +128,11 @@ def thm31(lab: Lab) -> Findings:
     draw=draw_theorem,
     minutes=MINUTES,
     smaller=SMALLER,
+    notes=(FULL_MASK, "The series depends on its last two tokens, q = 2."),
 )
-def thm32(lab: Lab) -> Findings:
+def thm32(lab: Lab) -> Measures:
     """Heads of the first layer copy the last tokens, one each."""
-    return measure_theorem(
-        lab, AUTOREGRESSION, notes=(FULL_MASK, "The series depends on its last two tokens, q = 2.")
-    )
+    return measure_theorem(lab, AUTOREGRESSION)
 
 
 @declare(
@@ -147,18 +143,15 @@ def thm32(lab: Lab) -> Findings:
     draw=draw_theorem,
     minutes=MINUTES,
     smaller=SMALLER,
+    notes=(
+        FULL_MASK,
+        "It equals gradient descent, which does not mean that it solves deep levels: their "
+        "inputs have gone through leaky ReLUs and are ill-conditioned.",
+    ),
 )
-def thm33(lab: Lab) -> Findings:
+def thm33(lab: Lab) -> Measures:
     """The filter takes one layer of the seven that are allowed, on our tokens."""
-    return measure_theorem(
-        lab,
-        CHAIN,
-        notes=(
-            FULL_MASK,
-            "It equals gradient descent, which does not mean that it solves deep levels: their "
-            "inputs have gone through leaky ReLUs and are ill-conditioned.",
-        ),
-    )
+    return measure_theorem(lab, CHAIN)
 
 
 @declare(
@@ -169,18 +162,15 @@ def thm33(lab: Lab) -> Findings:
     draw=draw_theorem,
     minutes=MINUTES,
     smaller=SMALLER,
+    notes=(
+        FULL_MASK,
+        "The paper's range for Newton's start includes 2 / |S S'|, at which the iteration does "
+        "not converge; here it is a smaller number, the same for all prompts.",
+    ),
 )
-def thm41(lab: Lab) -> Findings:
+def thm41(lab: Lab) -> Measures:
     """The start of the iteration is a weight, one for all prompts, as in the learner beside it."""
-    return measure_theorem(
-        lab,
-        NEWTON,
-        notes=(
-            FULL_MASK,
-            "The paper's range for Newton's start includes 2 / |S S'|, at which the iteration does "
-            "not converge; here it is a smaller number, the same for all prompts.",
-        ),
-    )
+    return measure_theorem(lab, NEWTON)
 
 
 @declare(
@@ -191,16 +181,13 @@ def thm41(lab: Lab) -> Findings:
     draw=draw_theorem,
     minutes=MINUTES,
     smaller=SMALLER,
+    notes=(
+        "Causal attention: one pass answers every prefix.",
+        "As it is printed the construction does not work (its first head counts the question "
+        "among the examples, the first position cannot see the sink); the form printed-scale "
+        "has its heads, at c and 0, with these mended.",
+    ),
 )
-def thm42(lab: Lab) -> Findings:
+def thm42(lab: Lab) -> Measures:
     """Tokens carry weights of their own; three ways to take their products."""
-    return measure_theorem(
-        lab,
-        CAUSAL,
-        notes=(
-            "Causal attention: one pass answers every prefix.",
-            "As it is printed the construction does not work (its first head counts the question "
-            "among the examples, the first position cannot see the sink); the form printed-scale "
-            "has its heads, at c and 0, with these mended.",
-        ),
-    )
+    return measure_theorem(lab, CAUSAL)

@@ -10,12 +10,12 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis.figure import COLOURS
+from innerloop.analysis.drawing import COLOURS
 from innerloop.analysis.probe_program import ProbeSettings
 from innerloop.analysis.probing import Probing, Target, least_squares, moment, probe
 from innerloop.core.prompt import Prompt
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.drawing import draw_curves, legend, level, mark, name, panels
+from innerloop.analysis.drawing import draw_curves, legend, level, mark, name, panels
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import Quantity
 from innerloop.studies.runs import standard, trained

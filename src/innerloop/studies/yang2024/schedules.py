@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.drawing import draw_curves, legend, name, panels
+from innerloop.analysis.drawing import draw_curves, legend, name, panels
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import UNKNOWN, Quantity
 from innerloop.studies.runs import trained

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.drawing import draw_curves, legend, mark, name, panels
+from innerloop.analysis.drawing import draw_curves, legend, mark, name, panels
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import Quantity
 from innerloop.studies.runs import looped, standard

@@ -6,9 +6,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis.figure import COLOURS, MARKERS
+from innerloop.analysis.drawing import COLOURS, MARKERS
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.drawing import legend, name, panels, plain
+from innerloop.analysis.drawing import legend, name, panels, plain
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import Quantity
 from innerloop.studies.runs import sparse, trained
