@@ -7,15 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
+from innerloop.analysis import Measured
 from innerloop.core.errors import ConfigurationError, InnerloopError
+from innerloop.learners import OLS
 from innerloop.studies.board import Board, Progress
-from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.lab import Lab, StoppedError
-from innerloop.studies.quantity import Quantity, exact
 from innerloop.studies.reproduce import Outcome, make_plan, reproduce
 from innerloop.studies.result import CLAIMS, FIGURE, find_result, read_result, read_results
-from innerloop.studies.study import Findings
+from innerloop.studies.study import Measures
 from innerloop.studies.table import find_studies
 from innerloop.studies.work import MissingRunError, measure, training_seconds
 from innerloop.training.families import Scale
@@ -23,7 +25,6 @@ from innerloop.training.run import STATE, TIMINGS
 from innerloop.training.store import Store
 from tests.studies import own
 from tests.studies.small import SMALL, small_study
-from tests.studies.small import measure as measure_errors
 
 
 def outcomes(root: Path, *studies: object, **settings: object) -> list[Outcome]:
@@ -41,7 +42,7 @@ def test_a_study_is_trained_measured_judged_and_written(tmp_path: Path) -> None:
     assert not outcome.known
     assert result == read_result(tmp_path / "results" / "smoke" / "test2024" / "small")
     (judged,) = result.claims
-    assert judged.claim == SMALL
+    assert judged.claim == SMALL.statement
     assert (judged.verdict, len(judged.seeds)) == ("inconclusive", 2)
     assert judged.low < judged.value < judged.high
     assert len(result.runs) == 2
@@ -50,7 +51,8 @@ def test_a_study_is_trained_measured_judged_and_written(tmp_path: Path) -> None:
     assert result.command == "innerloop reproduce test2024/small --scale smoke --seeds 2"
     assert result.training_seconds > 0
     assert (result.folder / FIGURE).stat().st_size > 1000
-    assert list(result.table("errors").columns) == ["examples", "mean"]
+    columns = ["label", "examples", "mean", "median", "low", "high", "seed low", "seed high"]
+    assert list(result.table("by-examples").columns) == columns
 
 
 def test_results_of_the_same_code_runs_and_seeds_are_not_made_again(tmp_path: Path) -> None:
@@ -92,8 +94,8 @@ def test_a_training_that_diverges_ends_its_studies_and_no_others(tmp_path: Path)
 
 
 def test_a_study_with_a_mistake_says_so_and_leaves_the_others_alone(tmp_path: Path) -> None:
-    def broken(lab: Lab) -> Findings:
-        return Findings(tables={}, measured={"small": [exact(1 / len(lab.seeds[1:]))]})
+    def broken(lab: Lab) -> Measures:
+        return {"errors": Measured.exact(1 / lab.seed)}
 
     bad, fine = small_study("bad", measure=broken), small_study("fine")
     found = {outcome.study.id: outcome for outcome in outcomes(tmp_path, bad, fine)}
@@ -104,7 +106,7 @@ def test_a_study_with_a_mistake_says_so_and_leaves_the_others_alone(tmp_path: Pa
 
 
 def test_missing_data_is_one_sentence(tmp_path: Path) -> None:
-    def missing(lab: Lab) -> Findings:
+    def missing(lab: Lab) -> Measures:
         raise InnerloopError("the data are not in data/: fetch them first.")
 
     (outcome,) = outcomes(tmp_path, small_study(measure=missing))
@@ -238,10 +240,15 @@ def test_a_study_without_its_runs_says_which(tmp_path: Path) -> None:
 def test_a_claim_that_was_not_measured_is_a_mistake(tmp_path: Path) -> None:
     other = Claim(
         name="other", sentence="", quantity="", over="exact",
-        criterion=Criterion(at_most=1.0, reason=""),
+        statistic=lambda m: m["another"], criterion=at_most(1.0, ""),
     )  # fmt: skip
     (outcome,) = outcomes(tmp_path, small_study(claims=(SMALL, other)))
-    assert "declares the claims ['other', 'small']" in outcome.error
+    assert "'other' needs the measure 'another', and the study has measured" in outcome.error
+
+
+def test_two_claims_of_one_name_are_a_mistake(tmp_path: Path) -> None:
+    (outcome,) = outcomes(tmp_path, small_study(claims=(SMALL, SMALL)))
+    assert "two claims of one name" in outcome.error
 
 
 def test_a_damaged_result_is_made_again_and_hides_no_other(tmp_path: Path) -> None:
@@ -256,11 +263,9 @@ def test_a_damaged_result_is_made_again_and_hides_no_other(tmp_path: Path) -> No
 
 
 def test_infinities_survive_the_file(tmp_path: Path) -> None:
-    def infinite(lab: Lab) -> Findings:
-        tables = measure_errors(lab).tables
-        return Findings(
-            tables=tables, measured={"small": [Quantity(float("inf"), 2.0, float("inf"))]}
-        )
+    def infinite(lab: Lab) -> Measures:
+        values = torch.tensor([[1.0], [torch.inf]]).expand(2, 3)  # (P, n)
+        return {"errors": Measured(values=values, axes=("examples",))}
 
     (outcome,) = outcomes(tmp_path, small_study(measure=infinite))
     assert outcome.result is not None
@@ -286,8 +291,21 @@ def test_a_misspelt_study_is_answered_with_the_nearest(name: str, known: str) ->
 def test_a_lab_knows_the_runs_that_were_declared() -> None:
     with pytest.raises(ConfigurationError, match="unknown run of a/b 'model'"):
         Lab(study="a/b", scale="smoke").run("model")
-    with pytest.raises(ConfigurationError, match="seeds is 0"):
-        Lab(study="a/b", scale="smoke", seeds=0)
+
+
+def test_another_learner_takes_the_place_of_a_trained_one(tmp_path: Path) -> None:
+    run = Store(tmp_path).train(small_study().runs("smoke")["model"])
+    lab = Lab(study="a/b", scale="smoke", runs={"model": run})
+    assert lab.learner("model") is lab.model("model"), "loaded once"
+    null = Lab(study="a/b", scale="smoke", runs={"model": run}, learners={"model": OLS()})
+    assert null.learner("model") == OLS()
+    assert null.config("model") == run.config
+
+
+def test_a_slash_without_a_study_is_not_a_whole_paper() -> None:
+    assert len(find_studies("yang2024")) > 1
+    with pytest.raises(ConfigurationError, match="study of yang2024"):
+        find_studies("yang2024/")
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])

@@ -2,16 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import pytest
+import torch
 from matplotlib.figure import Figure
 
-from innerloop.core.errors import ConfigurationError
-from innerloop.studies.code import code_of
-from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity
+from innerloop.analysis import Measured
 from innerloop.studies.result import (
     CLAIMS,
     ERROR,
@@ -23,28 +19,20 @@ from innerloop.studies.result import (
     write_result,
 )
 from innerloop.studies.study import Findings, Study, Tables
-from innerloop.studies.table import find_studies
 from innerloop.studies.work import training_seconds
 from innerloop.training.run import TIMINGS
 from innerloop.training.store import Store
 from tests.studies.small import small_study
 
-ONE = Quantity(1.0, 0.9, 1.1)
-
 
 def written(root: Path, study: Study, *, seeds: int = 1) -> Result:
     """A result that nothing was measured for."""
-    findings = Findings(
-        tables={"errors": small_table()}, measured={"small": [ONE] * seeds}, notes=()
-    )
+    errors = Measured(values=torch.tensor([[1.0, 0.5]]), axes=("examples",))
+    findings = Findings(seeds=({"errors": errors},) * seeds, tables={}, notes=())
     return write_result(
         root, study, findings, scale="smoke", seeds=seeds, runs=(), training_seconds=0.0,
         seconds=0.0, finished="2026-01-01",
     )  # fmt: skip
-
-
-def small_table() -> pd.DataFrame:
-    return pd.DataFrame({"examples": [0, 1], "mean": [1.0, 0.5]})
 
 
 def known(root: Path, study: Study, seeds: int = 1) -> Result | None:
@@ -61,7 +49,7 @@ def test_more_seeds_than_asked_for_are_not_thrown_away(tmp_path: Path) -> None:
     assert known(tmp_path, study, 4) is None
 
 
-@pytest.mark.parametrize("file", [FIGURE, "errors.csv", CLAIMS])
+@pytest.mark.parametrize("file", [FIGURE, "by-examples.csv", CLAIMS])
 def test_a_result_that_lacks_a_file_is_not_known(tmp_path: Path, file: str) -> None:
     study = small_study()
     result = written(tmp_path, study)
@@ -110,46 +98,15 @@ def test_an_error_is_forgotten_when_it_is_mended(tmp_path: Path) -> None:
     assert not (folder / ERROR).exists()
 
 
-def test_a_claim_has_a_number_for_every_seed(tmp_path: Path) -> None:
-    study = small_study()
-    findings = Findings(tables={"errors": small_table()}, measured={"small": [ONE]})
-    with pytest.raises(ConfigurationError, match=r"measured 1 numbers .* expected 2"):
-        study.judge(findings, "laptop", 2)
-
-
-def test_the_fingerprint_hears_of_all_that_numbers_come_from() -> None:
-    (study,) = find_studies("gao2025/thm4.1")
-    told = "\n".join(code_of(study.measure))
-    # Its own module, what measures theorems, the table of circuits, and the bootstrap.
-    for name in ("thm41", "measure_theorem", "rows_of", "resample"):
-        assert f"FunctionDef('{name}'" in told or f"FunctionDef(name='{name}'" in told, name
-    # Not what only runs studies, nor those of other papers.
-    for name in ("find_result", "fig11", "Board"):
-        assert f"name='{name}'" not in told, name
-
-
-def test_words_change_no_fingerprint_and_numbers_do(tmp_path: Path) -> None:
-    def told(text: str) -> list[str]:
-        path = tmp_path / "study.py"
-        path.write_text(text)
-        scope: dict[str, Any] = {}
-        exec(compile(text, str(path), "exec"), scope)
-        return code_of(scope["measure"])
-
-    plain = told("def measure(lab):\n    return 1\n")
-    assert (
-        told('"""A module."""\n\n\ndef measure(lab):\n    """One."""\n    return 1  # !\n') == plain
-    )
-    assert told("def measure(lab):\n    return 2\n") != plain
-
-
-def test_a_study_from_a_shell_is_known_by_its_numbers() -> None:
-    found: list[list[str]] = []
-    for number in (10, 20):
-        scope: dict[str, Any] = {}
-        exec(f"def measure(lab):\n    return {number}\n", scope)
-        found.append(code_of(scope["measure"]))
-    assert found[0] != found[1]
+def test_results_of_the_first_version_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "laptop" / "chen2025" / "thm4.2"
+    folder.mkdir(parents=True)
+    text = (Path(__file__).parent / "claims-0.1.0.json").read_text()
+    (folder / CLAIMS).write_text(text)
+    result = read_result(folder)
+    assert result.versions["innerloop"] == "0.1.0"
+    assert [judged.verdict for judged in result.claims] == ["confirmed"] * 4
+    assert result.claims[0].value == json.loads(text)["claims"][0]["value"]
 
 
 def test_times_are_those_of_all_stretches_whatever_was_cut_off(tmp_path: Path) -> None:
@@ -172,18 +129,3 @@ def test_a_stretch_begins_with_a_line_of_its_own(tmp_path: Path) -> None:
     store.train(config)
     rows = [row for row in (run.path / TIMINGS).read_text().splitlines() if row.endswith("}")]
     assert [json.loads(row)["seconds"] for row in rows].count(0.0) == 2
-
-
-def test_a_lab_tells_which_seeds_it_has(tmp_path: Path) -> None:
-    run = Store(tmp_path).train(small_study().runs("smoke")["model"])
-    lab = Lab(study="a/b", scale="smoke", runs={("model", 0): run})
-    with pytest.raises(
-        ConfigurationError, match="no run 'model' with seed 1: its seeds are 0 to 0"
-    ):
-        lab.run("model", 1)
-
-
-def test_a_slash_without_a_study_is_not_a_whole_paper() -> None:
-    assert len(find_studies("yang2024")) > 1
-    with pytest.raises(ConfigurationError, match="study of yang2024"):
-        find_studies("yang2024/")

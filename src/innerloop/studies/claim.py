@@ -1,7 +1,7 @@
 """A claim of a paper: a statistic, the criterion that stands before the run, the verdict."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from innerloop.analysis.intervals import Estimate, Statistic
@@ -94,6 +94,11 @@ class Claim(Statement):
 
     statistic: Statistic
 
+    @property
+    def statement(self) -> Statement:
+        """All of it but the code: what is written to a file."""
+        return Statement(**{part.name: getattr(self, part.name) for part in fields(Statement)})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
@@ -122,7 +127,7 @@ def judge(claim: Claim, estimate: Estimate, scale: Scale) -> Judged:
     elif claim.over == "seeds" and len(estimate.seeds) == 1:
         why = "one seed: an interval over seeds is needed"
     return Judged(
-        claim=claim,
+        claim=claim.statement,
         value=estimate.value,
         low=estimate.low,
         high=estimate.high,

@@ -1,74 +1,164 @@
-"""The code that a study's numbers come from: its own module, and those that it measures with."""
+"""The code that a study's numbers come from: its own module, and all that it measures with.
+
+A module is written out as its syntax tree without comments, docstrings and error messages, which
+change no number. The form is our own: `ast.dump` gives another text on each version of Python.
+"""
 
 import ast
-import inspect
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
+from inspect import getfile
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-MEASURING = ("innerloop.studies.", "innerloop.analysis.")
-"""Modules that are followed: what is below them, models and learners, has tests of its own."""
+ROOMS = ("analysis", "circuits", "core", "learners", "models", "studies", "tasks")
+"""Rooms of this package that are followed: what training changes is in the weights of a run."""
+_UNSAID = ("ctx", "kind", "type_comment")
+"""Fields of a syntax tree that follow from others or say nothing."""
 
 
-def code_of(measure: Callable[..., Any]) -> list[str]:
-    """What the modules say that a study stands in and measures with, in a fixed order.
+def code_of(measure: Callable[..., Any], *kinds: type) -> dict[str, str]:
+    """The code of a study's function, by module, with that of the kinds it is given at run time.
 
-    Comments, docstrings and the form of lines are left out: they change no number.
+    Kinds are classes that no import names, such as the models and tasks of its runs. Imports are
+    followed within the rooms above and within the study's own package.
     """
-    path = Path(inspect.getfile(measure))
-    if not path.is_file():  # written in a shell
+    own = (measure.__module__ or "").partition(".")[0]
+    followed = (*(f"innerloop.{room}." for room in ROOMS), *([] if own in _OURS else [f"{own}."]))
+    start = Path(getfile(measure))
+    if not start.is_file():  # written in a shell: there is nothing to read but its byte code
         code = measure.__code__
-        return [code.co_code.hex(), repr(code.co_consts), repr(code.co_names)]
-    package = (measure.__module__ or "").rpartition(".")[0]
-    followed = (*MEASURING, f"{package}.") if package else MEASURING
-    found: dict[Path, str] = {}
-    left = [path]
+        return {own: repr((code.co_code.hex(), code.co_consts, code.co_names))}
+    known: dict[str, str] = {}
+    left = [(measure.__module__, start)]
+    left += [(kind.__module__, Path(getfile(kind))) for kind in kinds]
     while left:
-        file = left.pop()
-        if file not in found:
-            found[file], imported = _read(file, file.stat().st_mtime_ns)
-            for module in imported:
-                if module.startswith(followed):
-                    left += _file_of(module)
-    return [found[file] for file in sorted(found)]
+        module, path = left.pop()
+        if module not in known:
+            known[module], imported = _read(module, path, path.stat().st_mtime_ns)
+            left += [
+                (name, file)
+                for name in imported
+                if name.startswith(followed) and (file := _file_of(name)) is not None
+            ]
+    return dict(sorted(known.items()))
+
+
+_OURS = ("", "innerloop", "__main__")
 
 
 @cache
-def _read(path: Path, _changed: int) -> tuple[str, tuple[str, ...]]:
-    """What a module says, and the names of all that it imports, modules or not."""
+def _read(module: str, path: Path, _changed: int) -> tuple[str, tuple[str, ...]]:
+    """What a module computes, as text, and the modules that it takes names from."""
     tree = ast.parse(path.read_text("utf-8"))
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [part for part in body if not _is_text(part)]  # pyright: ignore
-    return ast.dump(tree), tuple(dict.fromkeys(_imported(tree)))
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    return written_out(tree), tuple(dict.fromkeys(_sources(tree, package)))
 
 
-def _is_text(node: ast.AST) -> bool:
-    """A docstring, of a module, a class, a function or a constant."""
+def written_out(node: Any) -> str:
+    """A syntax tree as text: the same on every version of Python, whatever fields it adds.
+
+    What is empty is left out, and so are docstrings and what is raised.
+    """
+    if isinstance(node, ast.Raise):
+        return "Raise"
+    if isinstance(node, ast.JoinedStr):  # how its texts are cut into pieces depends on the version
+        groups = groupby(node.values, lambda part: isinstance(part, ast.Constant))
+        parts = [
+            ascii("".join(str(part.value) for part in several if isinstance(part, ast.Constant)))
+            if text
+            else ", ".join(written_out(part) for part in several)
+            for text, several in groups
+        ]
+        return f"JoinedStr({', '.join(part for part in parts if part != ascii(''))})"
+    if isinstance(node, ast.AST):
+        fields = (
+            f"{name}={written_out(value)}"
+            for name, value in sorted(ast.iter_fields(node))
+            if name not in _UNSAID and value is not None and value != []
+        )
+        return f"{type(node).__name__}({', '.join(fields)})"
+    if isinstance(node, list):
+        return f"[{', '.join(written_out(part) for part in node if not _is_docstring(part))}]"
+    return ascii(node)  # not repr: which letters it escapes depends on the version
+
+
+def _is_docstring(node: Any) -> bool:
+    """Whether a statement is a text alone: of a module, a class, a function or a constant."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _imported(tree: ast.AST) -> Iterator[str]:
+def _sources(tree: ast.AST, package: str) -> Iterator[str]:
+    """The modules that a syntax tree takes names from, behind the packages that re-export them."""
+    packages: dict[str, str] = {}  # names here that are packages, whose attributes are taken
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            for alias in node.names:
+                packages[alias.asname or alias.name.partition(".")[0]] = (
+                    alias.name if alias.asname else alias.name.partition(".")[0]
+                )
+                yield alias.name
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                source = _defining(_absolute(node, package), alias.name)
+                packages[alias.asname or alias.name] = source
+                yield source
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and (chain := _dotted(node)) and chain[0] in packages:
+            source = packages[chain[0]]
+            for name in chain[1:]:
+                if not _is_package(source):
+                    break
+                source = _defining(source, name)
+            yield source
+
+
+def _absolute(node: ast.ImportFrom, package: str) -> str:
+    """The module that names are imported from, where dots stand for the package."""
+    if not node.level:
+        return node.module or ""
+    above = package.split(".")[: len(package.split(".")) - node.level + 1]
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
+def _dotted(node: ast.AST) -> list[str]:
+    """`il.learners.OLS` as its words; nothing where it does not begin with a name."""
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute):
+        before = _dotted(node.value)
+        return [*before, node.attr] if before else []
+    return []
 
 
 @cache
-def _file_of(module: str) -> tuple[Path, ...]:
-    """Where a module stands; nothing if the name is something in a module."""
+def _defining(module: str, name: str) -> str:
+    """The module that a name of a module comes from; a package's own file only hands names on."""
+    if _file_of(f"{module}.{name}") is not None:
+        return f"{module}.{name}"
+    file = _file_of(module)
+    if file is None or not _is_package(module):
+        return module
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return _defining(_absolute(node, module), alias.name)
+    return module
+
+
+def _is_package(module: str) -> bool:
+    file = _file_of(module)
+    return file is not None and file.name == "__init__.py"
+
+
+@cache
+def _file_of(module: str) -> Path | None:
+    """The file of a module; None if there is no such module, or it has no file."""
     try:
         spec = find_spec(module)
-    except ModuleNotFoundError:  # its parent is no package
-        return ()
-    if spec is None or spec.origin is None:
-        return ()
-    path = Path(spec.origin)
-    # A package's own file only joins what stands in others.
-    return () if path.name == "__init__.py" else (path,)
+    except (ImportError, ValueError, AttributeError):  # its parent is no package
+        return None
+    return None if spec is None or not spec.has_location else Path(spec.origin or "")

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 
 import pandas as pd
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from innerloop.analysis.intervals import DRAWS, estimate
 from innerloop.analysis.measured import Measured, tables_of
 from innerloop.core.errors import ConfigurationError
-from innerloop.studies.claim import Claim, Judged, Statement, judge
+from innerloop.studies.claim import Claim, Judged, judge
 from innerloop.studies.code import code_of
 from innerloop.studies.lab import Lab
 from innerloop.training.config import RunConfig
@@ -103,10 +103,16 @@ class Study:
         judged: list[Judged] = []
         for claim in self.claims:
             seeds = findings.seeds[:1] if claim.over == "exact" else findings.seeds
-            number = estimate(
-                claim.statistic, seeds, log=claim.ratio, draws=draws,
-                generator=partial(self._generator, "bootstrap"),
-            )  # fmt: skip
+            try:
+                number = estimate(
+                    claim.statistic, seeds, log=claim.ratio, draws=draws,
+                    generator=partial(self._generator, "bootstrap"),
+                )  # fmt: skip
+            except KeyError as error:
+                raise ConfigurationError(
+                    f"{self.name}: the claim {claim.name!r} needs the measure {error}, and the "
+                    f"study has measured {', '.join(map(repr, seeds[0]))}."
+                ) from error
             judged.append(judge(claim, number, scale))
         return tuple(judged)
 
@@ -133,12 +139,11 @@ class Study:
     def fingerprint(self, scale: Scale, seeds: int) -> str:
         """A hash of what results depend on: code, claims and runs, the scale and the seeds."""
         runs = self.seeded_runs(scale, seeds)
+        kinds = {config.model_type for config in runs.values()}
+        kinds |= {type(config.task) for config in runs.values()}
         record = {
-            "code": code_of(self.measure),
-            "claims": [
-                [repr(getattr(claim, part.name)) for part in fields(Statement)]
-                for claim in self.claims
-            ],
+            "code": code_of(self.measure, *kinds),
+            "claims": [repr(claim.statement) for claim in self.claims],
             "runs": sorted(f"{label}/{config.key()}" for (label, _), config in runs.items()),
             "scale": scale,
             "seeds": seeds,

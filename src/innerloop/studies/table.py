@@ -1,6 +1,7 @@
 """Every study, by name."""
 
 from innerloop.core.errors import ConfigurationError, unknown
+from innerloop.core.named import import_named
 from innerloop.studies import akyurek2022, chen2025, fu2023, gao2025, yang2024
 from innerloop.studies.study import Study
 
@@ -36,7 +37,9 @@ PAPERS = {
 
 
 def find_studies(name: str) -> tuple[Study, ...]:
-    """The study `PAPER/ID`, or all of `PAPER`; an unknown name is refused."""
+    """The study `PAPER/ID`, all of `PAPER`, or that of another package, `module:name`."""
+    if ":" in name:
+        return (import_named(name, Study, "study"),)
     paper, slash, own = name.partition("/")
     of_paper = tuple(study for study in STUDIES if study.paper == paper)
     if not of_paper:

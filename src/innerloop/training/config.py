@@ -12,7 +12,7 @@ from innerloop.core.config import Config
 from innerloop.core.errors import unknown
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
-from innerloop.models.table import AnyModelConfig, ModelConfig
+from innerloop.models.table import MODELS, AnyModelConfig, ModelConfig
 from innerloop.tasks.function import FunctionTask
 from innerloop.training.curriculum import Curriculum, LoopSchedule
 from innerloop.training.optimizer import PRESETS, Optimizer
@@ -123,6 +123,11 @@ class RunConfig(Config):
         """The loops that the model is trained with in the end; None if it does not loop."""
         backbone = getattr(self.model, "backbone", self.model)
         return getattr(backbone, "loops", None)
+
+    @property
+    def model_type(self) -> type[Any]:
+        """The class of its model."""
+        return MODELS[self.model.kind]
 
     @property
     def task_name(self) -> str:
