@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from innerloop.studies.circuit_errors import SWEEPS, Sweep, circuit_errors, draw_circuit_errors
+from benchmarks.circuit_errors import SWEEPS, Sweep, circuit_errors, draw_circuit_errors
 from innerloop.studies.circuits import compare, rows_of
 
 

@@ -4,7 +4,7 @@ A free parameter makes a construction as good as one likes on paper: c of softma
 scale S of GELU products and the number N that passes LayerNorm to infinity. In floats rounding
 grows the other way. Drawn by
 
-    python -m innerloop.studies.circuit_errors docs/figures/circuit-errors
+    python -m benchmarks.circuit_errors docs/figures/circuit-errors
 """
 
 import sys
@@ -19,9 +19,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from innerloop.analysis.drawing import save_figure_and_table
+from innerloop.analysis.drawing import legend, name, panels, save_figure_and_table
 from innerloop.studies.circuits import compare, rows_of
-from innerloop.analysis.drawing import legend, name, panels
 from innerloop.studies.theorem_figure import draw_parameter
 from innerloop.studies.theorems import DIMS, POINTS, powers
 
@@ -140,7 +139,7 @@ def _mirrored(values: Tensor, number: float, *, halved: bool) -> Tensor:
 
 
 def draw_circuit_errors(table: pd.DataFrame) -> Figure:
-    """One panel a construction: measured errors as marks, truncation dashed, rounding dotted."""
+    """One panel per construction: measured errors as marks, truncation dashed, rounding dotted."""
     forms = list(dict.fromkeys(table["form"]))
     constructions = list(table.groupby("panel", sort=False))
     figure, grid = panels(len(constructions), columns=2, size=(4.8, 3.4))
