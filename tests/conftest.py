@@ -23,12 +23,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("innerloop")
 
-REFERENCE = Path(
-    os.environ.get(
-        "INNERLOOP_REFERENCE", Path(__file__).parent.parent.parent / "shared" / "reference"
-    )
-)
-"""Answers of the papers' public code, which are not part of the project."""
+REFERENCE = Path(__file__).parent / "reference"
+"""Answers of the papers' public code, as numbers."""
 
 
 @pytest.fixture
@@ -68,8 +64,5 @@ def random_prompt(generator: torch.Generator) -> Callable[..., Prompt]:
 @pytest.fixture(scope="session")
 def reference() -> dict[str, np.ndarray]:
     """Prompts and the answers of the papers' public code, by name; see that folder's README."""
-    path = REFERENCE / "vectors.npz"
-    if not path.is_file():
-        pytest.skip("the answers of the public code are not here: set INNERLOOP_REFERENCE")
-    with np.load(path) as arrays:
+    with np.load(REFERENCE / "vectors.npz") as arrays:
         return {name: arrays[name] for name in arrays.files}
