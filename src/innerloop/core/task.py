@@ -58,6 +58,10 @@ class Task(Config):
         """The most points that a prompt can have; None if there is no limit."""
         return None
 
+    def by_sample(self, values: Tensor) -> Tensor:
+        """Values by position (.., n) as values by in-context sample (.., m): here they are one."""
+        return values
+
     @abstractmethod
     def draw(self, batch: int, points: int, generator: torch.Generator) -> Prompt:
         """Draw the prompts; every random number comes from the generator."""
