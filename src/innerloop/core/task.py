@@ -58,10 +58,6 @@ class Task(Config):
         """The most points that a prompt can have; None if there is no limit."""
         return None
 
-    def by_sample(self, values: Tensor) -> Tensor:
-        """Values by position (.., n) as values by in-context sample (.., m): here they are one."""
-        return values
-
     @abstractmethod
     def draw(self, batch: int, points: int, generator: torch.Generator) -> Prompt:
         """Draw the prompts; every random number comes from the generator."""
@@ -79,3 +75,7 @@ class Task(Config):
         scale = self.scale().to(torch.float64).reshape(-1)  # (p,)
         index = torch.arange(points).clamp(max=len(scale) - 1)  # (points,)
         return scale[index]
+
+    def by_sample(self, values: Tensor) -> Tensor:
+        """Values by position (.., n) as values by in-context sample (.., m): here they are one."""
+        return values

@@ -11,7 +11,7 @@ from innerloop.analysis import Averages, Measured, drawing
 from innerloop.analysis.drawing import ERROR
 from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.gao2025 import samples
-from innerloop.studies.gao2025.samples import ABOVE, ALGOFORMER, LOOPED, STANDARD
+from innerloop.studies.gao2025.samples import ABOVE, ALGOFORMER, LOOPED, STANDARD, with_noise
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Runs, Tables, declare
 from innerloop.training.families import Scale
@@ -31,13 +31,9 @@ STEPS = (
 )
 
 
-def _run(label: str, noise: float) -> str:
-    return f"{label}, sigma {noise:g}"
-
-
 def _fig2a_runs(scale: Scale) -> Runs:
     return {
-        _run(label, noise): config
+        with_noise(label, noise): config
         for noise in NOISES[scale]
         for label, config in samples.three_models(
             "representation", scale, f"task.noise={noise:g}"
@@ -119,9 +115,9 @@ def fig2a(lab: Lab) -> Measures:
     measures: dict[str, Measured] = {}
     noisy: dict[str, dict[float, Measured]] = {label: {} for label in samples.RECIPES}
     for noise in NOISES[lab.scale]:
-        runs = {label: _run(label, noise) for label in samples.RECIPES}
+        runs = {label: with_noise(label, noise) for label in samples.RECIPES}
         errors, above = samples.sample_errors(lab, runs, noise=noise)
-        measures |= samples.keyed(errors, f", sigma {noise:g}", sigma=noise)
+        measures |= samples.keyed(errors, with_noise("", noise), sigma=noise)
         if noise == 0:
             measures |= samples.quarters(errors)
         else:

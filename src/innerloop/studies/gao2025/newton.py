@@ -15,6 +15,8 @@ from innerloop.core.task import Task
 from innerloop.learners import GradientDescent, Newton
 from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.gao2025 import samples
+from innerloop.studies.gao2025.samples import ALGOFORMER as OWN
+from innerloop.studies.gao2025.samples import with_noise
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import noisy, trained
 from innerloop.studies.study import Measures, Runs, Tables, declare
@@ -22,7 +24,6 @@ from innerloop.training.families import Scale
 
 NOISES = (0.0, 0.1, 1.0)
 ITERATIONS = (5, 10, 15, 20)
-OWN = "AlgoFormer"
 SHORT = "AlgoFormer, T = 10"
 """The paper's second model, (T, dT) = (10, 10)."""
 ALGORITHMS = {
@@ -39,17 +40,13 @@ COLOURED = tuple(
 """A colour for each method, and a kind of line for each number of iterations."""
 
 
-def _run(label: str, noise: float) -> str:
-    return f"{label}, sigma {noise:g}"
-
-
 def _fig5_runs(scale: Scale) -> Runs:
-    runs = {_run(OWN, noise): noisy("algoformer-linear", scale, noise) for noise in NOISES}
+    runs = {with_noise(OWN, noise): noisy("algoformer-linear", scale, noise) for noise in NOISES}
     if scale == "paper":
         short = ("model.backbone.loops=10", "window=10", "loops.start=10")
         for noise in NOISES:
             change = f"task.noise={noise:g}"
-            runs[_run(SHORT, noise)] = trained("algoformer-linear", scale, change, *short)
+            runs[with_noise(SHORT, noise)] = trained("algoformer-linear", scale, change, *short)
     return runs
 
 
@@ -74,7 +71,7 @@ def _against_best(algorithms: Iterable[str], noise: float) -> Statistic:
     others = tuple(algorithms)
 
     def statistic(m: Averages) -> torch.Tensor:
-        own, *errors = (m[f"{_run(label, noise)}, {COMPARED}"] for label in (OWN, *others))
+        own, *errors = (m[f"{with_noise(label, noise)}, {COMPARED}"] for label in (OWN, *others))
         return own / torch.stack(errors).amin(dim=0)
 
     return statistic
@@ -84,7 +81,7 @@ def _ahead(algorithm: str) -> Statistic:
     return _against_best((label for label in ALGORITHMS if label.startswith(algorithm)), 0.0)
 
 
-def _with_noise(noise: float, *, hindsight: bool) -> Claim:
+def _better(noise: float, *, hindsight: bool) -> Claim:
     most = f"{ITERATIONS[-1]} iterations"
     ending = "" if hindsight else f", {ITERATIONS[-1]}"
     return Claim(
@@ -144,7 +141,7 @@ def _with_noise(noise: float, *, hindsight: bool) -> Claim:
             over="prompts",
             paper="machine precision / 1e-3",
         ),
-        *(_with_noise(noise, hindsight=late) for noise in (0.1, 1.0) for late in (False, True)),
+        *(_better(noise, hindsight=late) for noise in (0.1, 1.0) for late in (False, True)),
     ),
     draw=_draw_fig5,
     runs=_fig5_runs,
@@ -165,9 +162,9 @@ def fig5(lab: Lab) -> Measures:
     models = (OWN, SHORT) if lab.scale == "paper" else (OWN,)
     measures: dict[str, Measured] = {}
     for noise in NOISES:
-        config = lab.config(_run(OWN, noise))
+        config = lab.config(with_noise(OWN, noise))
         prompt = lab.draw(config.task, config.points)
-        learners = {label: lab.learner(_run(label, noise)) for label in models}
+        learners = {label: lab.learner(with_noise(label, noise)) for label in models}
         measures |= compared(lab, learners | ALGORITHMS, prompt, config.task, noise)
     return measures
 
@@ -185,8 +182,8 @@ def compared(
         errors = lab.error(learner, prompt, task, label=label)
         part = errors if noise else errors.at(examples=slice(1, task.dims))
         measures |= {
-            _run(label, noise): replace(errors, keys={"sigma": noise}),
-            f"{_run(label, noise)}, {COMPARED}": part.mean("examples"),
+            with_noise(label, noise): replace(errors, keys={"sigma": noise}),
+            f"{with_noise(label, noise)}, {COMPARED}": part.mean("examples"),
         }
         if noise == 0:
             measures[f"{label}, at the end"] = replace(errors.at(examples=-1), average="median")

@@ -26,12 +26,15 @@ REFERENCE, NOISE = "ridge on Φ", "noise"
 LABELS = (*RECIPES, REFERENCE, NOISE)
 """In the order of the colours."""
 
-CLEARLY = at_most(
-    0.8, "two seeds of one model differ by about a quarter: less is better by more"
-)  # fmt: skip
+CLEARLY = at_most(0.8, "two seeds of one model differ by about a quarter: less is better by more")
 FAR = at_most(0.5, "far ahead is read as a factor of two, several times the seeds'")
 SAMPLES, QUARTER = "in-context samples", "over the last quarter of the samples"
 ABOVE = " above the noise"
+
+
+def with_noise(label: str, noise: float) -> str:
+    """What runs and measures at a level of noise are called."""
+    return f"{label}, sigma {noise:g}"
 
 
 def over(first: str, second: str) -> Statistic:

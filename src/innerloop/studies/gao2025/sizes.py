@@ -23,45 +23,32 @@ USUAL_HEADS: dict[Scale, int] = {"smoke": 2, "laptop": 4, "paper": 8}
 """Of a block in the recipes: what the curve of one layer has."""
 
 
-def _steps(scale: Scale) -> tuple[str, ...]:
-    return ("steps=800",) if scale == "laptop" else ()
+STACK, LAYERS, HEADED = "standard, L = {}", "AlgoFormer, L = {}", "AlgoFormer, h = {}"
+"""Labels of runs, by the number that varies."""
+
+
+def sized(recipe: str, scale: Scale, *sizes: str) -> RunConfig:
+    """A model whose backbone has other sizes (`heads=4`); at laptop scale in fewer steps."""
+    steps = ("steps=800",) if scale == "laptop" else ()
+    changes = (f"model.backbone.{size}" for size in sizes)
+    return trained(f"{recipe}-representation", scale, *changes, *steps)
 
 
 def algoformer_of_layers(scale: Scale, layers: int) -> RunConfig:
     """An AlgoFormer with so many layers in each of its modules."""
-    changes = tuple(f"model.backbone.{part}={layers}" for part in ("pre", "layers", "post"))
-    return trained("algoformer-representation", scale, *changes, *_steps(scale))
+    return sized("algoformer", scale, *(f"{part}={layers}" for part in ("pre", "layers", "post")))
 
 
 def algoformer_of_heads(scale: Scale, heads: int) -> RunConfig:
     """An AlgoFormer with so many heads per layer."""
-    change = f"model.backbone.heads={heads}"
-    return trained("algoformer-representation", scale, change, *_steps(scale))
-
-
-def standard_of_layers(scale: Scale, layers: int) -> RunConfig:
-    """A stack of so many layers."""
-    change = f"model.backbone.layers={layers}"
-    return trained("standard-representation", scale, change, *_steps(scale))
-
-
-def _stack(layers: int) -> str:
-    return f"standard, L = {layers}"
-
-
-def _algoformer(layers: int) -> str:
-    return f"AlgoFormer, L = {layers}"
-
-
-def _heads(heads: int) -> str:
-    return f"AlgoFormer, h = {heads}"
+    return sized("algoformer", scale, f"heads={heads}")
 
 
 def _fig4_runs(scale: Scale) -> Runs:
     return {
-        **{_stack(layers): standard_of_layers(scale, layers) for layers in STACKS[scale]},
-        **{_algoformer(layers): algoformer_of_layers(scale, layers) for layers in (1, 2)},
-        **{_heads(heads): algoformer_of_heads(scale, heads) for heads in HEADS[scale]},
+        **{STACK.format(n): sized("standard", scale, f"layers={n}") for n in STACKS[scale]},
+        **{LAYERS.format(n): algoformer_of_layers(scale, n) for n in (1, 2)},
+        **{HEADED.format(n): algoformer_of_heads(scale, n) for n in HEADS[scale]},
     }
 
 
@@ -126,16 +113,17 @@ def fig4(lab: Lab) -> Measures:
     """Error by sample of AlgoFormers and stacks of several sizes, without noise."""
     stacks, heads = STACKS[lab.scale], HEADS[lab.scale]
     labels = {
-        "layers": [*map(_stack, stacks), *map(_algoformer, (1, 2))],
-        "heads": [*map(_heads, heads)],
+        "layers": [*map(STACK.format, stacks), *map(LAYERS.format, (1, 2))],
+        "heads": [*map(HEADED.format, heads)],
     }
     measures: dict[str, Measured] = {}
     for kind, own in labels.items():
         errors, _ = samples.sample_errors(lab, {label: label for label in own})
         measures |= samples.keyed(errors, varied=kind)
     compared = {
-        "L = 1": _algoformer(1), "L = 2": _algoformer(2), "shallowest stack": _stack(min(stacks)),
-        "deepest stack": _stack(max(stacks)), "usual heads": _heads(USUAL_HEADS[lab.scale]),
-        "fewest heads": _heads(min(heads)),
+        "L = 1": LAYERS.format(1), "L = 2": LAYERS.format(2),
+        "shallowest stack": STACK.format(min(stacks)), "deepest stack": STACK.format(max(stacks)),
+        "usual heads": HEADED.format(USUAL_HEADS[lab.scale]),
+        "fewest heads": HEADED.format(min(heads)),
     }  # fmt: skip
     return measures | {key: samples.late(measures[label]) for key, label in compared.items()}

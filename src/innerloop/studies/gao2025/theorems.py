@@ -1,28 +1,27 @@
 """Theorems 3.1 to 3.3, 4.1 and 4.2: AlgoFormers whose weights run gradient descent and Newton."""
 
+from functools import partial
+
+from innerloop.studies import theorems
 from innerloop.studies.circuits import rows_of
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, declare
 from innerloop.studies.theorem_figure import draw_theorem
-from innerloop.studies.theorems import (
-    FreeParameter,
-    Order,
-    Theorem,
-    measure_theorem,
-    powers,
-    theorem_claims,
-)
-from innerloop.training.families import Scale
+from innerloop.studies.theorems import FreeParameter, Order, Theorem, measure_theorem
 
 SIZES = ((20, 41),)
 """The paper's own: 20 dimensions, 40 examples and a question."""
-MINUTES: dict[Scale, float] = {"smoke": 0.05, "laptop": 0.3, "paper": 0.3}
-SMALLER: dict[Scale, str] = {
-    "smoke": "Two sizes instead of thirteen, prompts of one seed instead of two, and only those "
-    "values of c that an order is fitted to."
-}
 SCORES = "c, the scale of scores"
-VALUES = powers(10, -8, -1, 2)
+VALUES = theorems.powers(10, -8, -1, 2)
+
+declare_theorem = partial(
+    declare, paper="gao2025", draw=draw_theorem,
+    minutes={"smoke": 0.05, "laptop": 0.3, "paper": 0.3},
+    smaller={
+        "smoke": "Two sizes instead of thirteen, prompts of one seed instead of two, and only "
+        "those values of c that an order is fitted to."
+    },
+)  # fmt: skip
 
 FULL_MASK = (
     "Full attention: every prefix is a prompt of its own, and its last token is asked about; the "
@@ -101,14 +100,10 @@ CAUSAL = Theorem(
 )
 
 
-@declare(
-    paper="gao2025",
+@declare_theorem(
     id="thm3.1",
     title="AlgoFormers run gradient descent through a representation",
-    claims=theorem_claims(REPRESENTATION),
-    draw=draw_theorem,
-    minutes=MINUTES,
-    smaller=SMALLER,
+    claims=theorems.theorem_claims(REPRESENTATION),
     notes=(
         FULL_MASK,
         "Phi has two layers and there are two outputs; L layers before the loop are enough of "
@@ -120,14 +115,10 @@ def thm31(lab: Lab) -> Measures:
     return measure_theorem(lab, REPRESENTATION)
 
 
-@declare(
-    paper="gao2025",
+@declare_theorem(
     id="thm3.2",
     title="AlgoFormers run gradient descent on series through a representation",
-    claims=theorem_claims(AUTOREGRESSION),
-    draw=draw_theorem,
-    minutes=MINUTES,
-    smaller=SMALLER,
+    claims=theorems.theorem_claims(AUTOREGRESSION),
     notes=(FULL_MASK, "The series depends on its last two tokens, q = 2."),
 )
 def thm32(lab: Lab) -> Measures:
@@ -135,14 +126,10 @@ def thm32(lab: Lab) -> Measures:
     return measure_theorem(lab, AUTOREGRESSION)
 
 
-@declare(
-    paper="gao2025",
+@declare_theorem(
     id="thm3.3",
     title="AlgoFormers run gradient descent on one level of a chain of thought",
-    claims=theorem_claims(CHAIN),
-    draw=draw_theorem,
-    minutes=MINUTES,
-    smaller=SMALLER,
+    claims=theorems.theorem_claims(CHAIN),
     notes=(
         FULL_MASK,
         "It equals gradient descent, which does not mean that it solves deep levels: their "
@@ -154,14 +141,10 @@ def thm33(lab: Lab) -> Measures:
     return measure_theorem(lab, CHAIN)
 
 
-@declare(
-    paper="gao2025",
+@declare_theorem(
     id="thm4.1",
     title="AlgoFormers run Newton's method",
-    claims=theorem_claims(NEWTON),
-    draw=draw_theorem,
-    minutes=MINUTES,
-    smaller=SMALLER,
+    claims=theorems.theorem_claims(NEWTON),
     notes=(
         FULL_MASK,
         "The paper's range for Newton's start includes 2 / |S S'|, at which the iteration does "
@@ -173,14 +156,10 @@ def thm41(lab: Lab) -> Measures:
     return measure_theorem(lab, NEWTON)
 
 
-@declare(
-    paper="gao2025",
+@declare_theorem(
     id="thm4.2",
     title="Causal AlgoFormers run gradient descent at every position",
-    claims=theorem_claims(CAUSAL),
-    draw=draw_theorem,
-    minutes=MINUTES,
-    smaller=SMALLER,
+    claims=theorems.theorem_claims(CAUSAL),
     notes=(
         "Causal attention: one pass answers every prefix.",
         "As it is printed the construction does not work (its first head counts the question "
