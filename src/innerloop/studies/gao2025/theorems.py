@@ -11,9 +11,6 @@ from innerloop.studies.theorems import FreeParameter, Order, Theorem, measure_th
 
 SIZES = ((20, 41),)
 """The paper's own: 20 dimensions, 40 examples and a question."""
-SCORES = "c, the scale of scores"
-VALUES = theorems.powers(10, -8, -1, 2)
-
 declare_theorem = partial(
     declare, paper="gao2025", draw=draw_theorem,
     minutes={"smoke": 0.05, "laptop": 0.3, "paper": 0.3},
@@ -29,74 +26,57 @@ FULL_MASK = (
 )
 
 
-def _descent_parameter(low: float, high: float) -> FreeParameter:
-    """The c of the loop that theorems 3.1 to 3.3 share, and where its orders are fitted.
-
-    Scores are c A at most, A the largest |f|^2 of features. From c A = 0.001 to 0.2 what follows
-    the first term does not count, and rounding, of about 1e-15 / c A, counts even less.
-    """
-    return FreeParameter(
-        name=SCORES,
-        orders=(
-            Order(form="tight", power=2, between=(low, high)),
-            Order(form="printed", power=1, between=(low, high)),
-        ),
-        values=VALUES,
-    )
+def _theorem(circuit: str, says: str, *orders: tuple[str, float, float, float]) -> Theorem:
+    """A theorem whose free parameter is c, with the form, power and range of each order."""
+    parameter = FreeParameter(
+        name="c, the scale of scores",
+        orders=tuple(Order(form=form, power=power, between=(low, high))
+                     for form, power, low, high in orders),
+        values=theorems.powers(10, -8, -1, 2),
+    )  # fmt: skip
+    return Theorem(rows=rows_of(circuit), says=says, parameter=parameter, sizes=SIZES)
 
 
-REPRESENTATION = Theorem(
-    rows=rows_of("representation"),
-    says="An AlgoFormer runs gradient descent on regression through a representation: after every "
-    "loop its answer is that of the algorithm.",
-    parameter=_descent_parameter(1e-5, 1e-3),  # A = 78
-    sizes=SIZES,
+# Theorems 3.1 to 3.3 share a loop. Its scores are c A at most, A the largest |f|^2 of features.
+# From c A = 0.001 to 0.2 what follows the first term does not count, and rounding, of about
+# 1e-15 / c A, counts even less.
+REPRESENTATION = _theorem(
+    "representation",
+    "An AlgoFormer runs gradient descent on regression through a representation: after every loop "
+    "its answer is that of the algorithm.",
+    ("tight", 2, 1e-5, 1e-3),  # A = 78
+    ("printed", 1, 1e-5, 1e-3),
 )
-AUTOREGRESSION = Theorem(
-    rows=rows_of("autoregression"),
-    says="An AlgoFormer runs gradient descent on a series through a representation of its last q "
+AUTOREGRESSION = _theorem(
+    "autoregression",
+    "An AlgoFormer runs gradient descent on a series through a representation of its last q "
     "tokens, which q heads copy: after every loop its answer is that of the algorithm.",
-    parameter=_descent_parameter(1e-4, 1e-2),  # A = 14
-    sizes=SIZES,
+    ("tight", 2, 1e-4, 1e-2),  # A = 14
+    ("printed", 1, 1e-4, 1e-2),
 )
-CHAIN = Theorem(
-    rows=rows_of("chain"),
-    says="An AlgoFormer filters the tokens of one level of a chain of thought and runs gradient "
+CHAIN = _theorem(
+    "chain",
+    "An AlgoFormer filters the tokens of one level of a chain of thought and runs gradient "
     "descent on them: after every loop its answer is that of the algorithm.",
-    parameter=_descent_parameter(1e-4, 1e-2),  # A = 18
-    sizes=SIZES,
+    ("tight", 2, 1e-4, 1e-2),  # A = 18
+    ("printed", 1, 1e-4, 1e-2),
 )
-NEWTON = Theorem(
-    rows=rows_of("newton-softmax"),
-    says="An AlgoFormer runs Newton's method: after every loop its answer is that of the "
-    "algorithm.",
-    parameter=FreeParameter(
-        name=SCORES,
-        # Scores are c times at most 1, as X M X' has no larger eigenvalue.
-        orders=(
-            Order(form="tight", power=2, between=(1e-3, 1e-1)),
-            Order(form="printed", power=1, between=(1e-4, 1e-2)),
-        ),
-        values=VALUES,
-    ),
-    sizes=SIZES,
+NEWTON = _theorem(
+    "newton-softmax",
+    "An AlgoFormer runs Newton's method: after every loop its answer is that of the algorithm.",
+    # Scores are c times at most 1, as X M X' has no larger eigenvalue.
+    ("tight", 2, 1e-3, 1e-1),
+    ("printed", 1, 1e-4, 1e-2),
 )
-CAUSAL = Theorem(
-    rows=rows_of("causal-gradient-descent"),
-    says="A causal AlgoFormer runs gradient descent at every position on the examples before it: "
+CAUSAL = _theorem(
+    "causal-gradient-descent",
+    "A causal AlgoFormer runs gradient descent at every position on the examples before it: "
     "after every loop its answers are those of the algorithm.",
-    parameter=FreeParameter(
-        name=SCORES,
-        # c^5 of the antithetic heads, divided by the c that products are taken out with, falls so
-        # fast that it is below rounding at 1e-4.
-        orders=(
-            Order(form="antithetic", power=4, between=(1e-3, 1e-2)),
-            Order(form="sink", power=2, between=(1e-4, 1e-2)),
-            Order(form="printed-scale", power=1, between=(1e-4, 1e-2)),
-        ),
-        values=VALUES,
-    ),
-    sizes=SIZES,
+    # c^5 of the antithetic heads, divided by the c that products are taken out with, falls so fast
+    # that it is below rounding at 1e-4.
+    ("antithetic", 4, 1e-3, 1e-2),
+    ("sink", 2, 1e-4, 1e-2),
+    ("printed-scale", 1, 1e-4, 1e-2),
 )
 
 
