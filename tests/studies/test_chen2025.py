@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from innerloop.analysis.intervals import estimate
-from innerloop.analysis.measured import Measured
+from innerloop.analysis import Measured, estimate
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.learners import OLS, GradientDescent
@@ -46,12 +45,12 @@ def test_the_loop_is_what_gradient_descent_is_in_closed_form(lab: Lab) -> None:
     start = torch.randn(5, 3, generator=lab.generator("start")).double()
     rates = 1 / spectra(xs)[0]
     for run in (generated, generated_by_whole_matrices):
-        found = run(xs, ys, query=-alpha[:, None] * start, alpha=alpha, rates=rates, loops=6)
+        vectors = run(xs, ys, query=-alpha[:, None] * start, alpha=alpha, rates=rates, loops=6)
         shrink = torch.eye(3).double() - rates[:, None, None] * (xs.mT @ xs)
         left = torch.linalg.matrix_power(shrink, 6) @ (start - theta)[..., None]
         expected = alpha[:, None] * (theta + left[..., 0])
-        assert float((found[-1] - expected).abs().amax()) < 1e-12
-        assert found.shape == (7, 5, 3)
+        assert float((vectors[-1] - expected).abs().amax()) < 1e-12
+        assert vectors.shape == (7, 5, 3)
 
 
 def test_the_condition_number_is_that_of_the_squares() -> None:
@@ -83,18 +82,18 @@ def test_decay_is_measured_above_rounding() -> None:
     loops = torch.arange(201).double()[:, None]
     rates = torch.tensor([0.1, 0.5, 2.0]).double()
     errors = (-loops * rates).exp().clamp(min=1e-30)
-    found = Descents(errors, torch.ones(3).double())
-    assert found.rates.tolist() == pytest.approx(rates.tolist())
-    assert float(found.bounds[3, 0]) == pytest.approx(math.exp(-3))
+    descents = Descents(errors, torch.ones(3).double())
+    assert descents.rates.tolist() == pytest.approx(rates.tolist())
+    assert float(descents.bounds[3, 0]) == pytest.approx(math.exp(-3))
 
 
 def test_decay_in_the_long_run_is_that_of_the_slowest_direction(lab: Lab) -> None:
-    """-2 log(1 - 1/kappa) a loop, or more while faster directions are still there."""
-    found = descend(lab, 16, prompts=200)
-    slowest = -2 * (1 - 1 / found.kappa).log()
-    assert bool((found.rates >= slowest - 1e-9).all())
-    assert bool((found.rates <= 2 * slowest + 0.5).all())
-    assert float((found.errors / found.bounds.clamp(min=1e-24)).amax()) <= 1
+    """-2 log(1 - 1/kappa) per loop, or more while faster directions are still there."""
+    descents = descend(lab, 16, prompts=200)
+    slowest = -2 * (1 - 1 / descents.kappa).log()
+    assert bool((descents.rates >= slowest - 1e-9).all())
+    assert bool((descents.rates <= 2 * slowest + 0.5).all())
+    assert float((descents.errors / descents.bounds.clamp(min=1e-24)).amax()) <= 1
 
 
 def test_derived_weights_are_recognised(lab: Lab) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from innerloop.analysis.intervals import Averages
+from innerloop.analysis import Averages
 from innerloop.learners import GradientDescent
 from innerloop.studies.circuits import rows_of
 from innerloop.studies.equality import Equality, Limit
@@ -73,22 +73,22 @@ def test_what_is_larger_than_the_theorem_is_counted() -> None:
         return Limit(theorem="one too few", pre=1, step=1, post=1, heads=(2, 1, 2))
 
     # Layers after the steps, and heads of a step, at both sizes.
-    found = measured(replace(ANTITHETIC, limit=limit))
-    assert value(found, "within-the-theorem") == 4
+    larger = measured(replace(ANTITHETIC, limit=limit))
+    assert value(larger, "within-the-theorem") == 4
 
 
 def test_an_exact_circuit_has_no_parameter() -> None:
     rows = rows_of("newton-relu")
     theorem = Theorem(rows=rows, says="It is Newton's method.")
-    found = measured(*rows, parameter=None)
+    findings = measured(*rows, parameter=None)
     claims = {claim.name: claim for claim in theorem_claims(theorem)}
     assert set(claims) == {"equals-the-algorithm", "within-the-theorem"}
-    error = value(found, "equals-the-algorithm")
+    error = value(findings, "equals-the-algorithm")
     assert claims["equals-the-algorithm"].criterion.judge(error, error) == "confirmed"
-    assert len(draw_theorem(found.tables).axes) == 1
+    assert len(draw_theorem(findings.tables).axes) == 1
 
 
-def test_a_theorem_says_where_its_numbers_stand() -> None:
+def test_a_theorem_says_where_its_numbers_come_from() -> None:
     theorem = Theorem(rows=CAUSAL, says="It is gradient descent.")
     _, usual = theorem_claims(theorem)
     assert usual.criterion.reason == "the theorem states the numbers"

@@ -8,6 +8,12 @@ from innerloop.studies.study import Study
 STUDIES: tuple[Study, ...] = (
     yang2024.fig2,
     yang2024.fig3,
+    gao2025.fig2a,
+    gao2025.fig2b,
+    gao2025.fig2c,
+    gao2025.fig3,
+    gao2025.fig4,
+    gao2025.fig5,
     gao2025.thm31,
     gao2025.thm32,
     gao2025.thm33,

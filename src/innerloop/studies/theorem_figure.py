@@ -7,32 +7,30 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from innerloop.analysis.drawing import COLOURS, FLOOR, MARKERS, legend, name, panels, plain
+from innerloop.analysis import drawing
+from innerloop.analysis.drawing import COLOURS, FLOOR, MARKERS, plain
 from innerloop.studies.study import Tables
 from innerloop.studies.theorems import DIMS, POINTS
 
 BOUND, TRUNCATION, ROUNDING = "-", "--", ":"
 """The lines of what is stated: all of it, and its two parts."""
+ERROR = "error / max(1, |answer|)"
 
 
 def draw_theorem(tables: Tables) -> Figure:
     """Error by step with its bound; with a free parameter, error by its value as well."""
     by_step = tables["by-step"]
     forms = list(dict.fromkeys(by_step["form"]))
-    figure, axes = panels(2 if "by-parameter" in tables else 1, columns=2, size=(4.6, 3.5))
+    number = 2 if "by-parameter" in tables else 1
+    figure, axes = drawing.panels(number, columns=2, size=(4.6, 3.5))
     draw_steps(axes[0], by_step, forms)
-    name(
-        axes[0], title="worst error of all sizes", x="steps of the algorithm",
-        y="error / max(1, |answer|)",
-    )  # fmt: skip
+    drawing.name(axes[0], title="worst error of all sizes", x="steps of the algorithm", y=ERROR)
     if "by-parameter" in tables:
         swept = tables["by-parameter"]
         draw_parameter(axes[1], swept, forms)
-        name(
-            axes[1], title=f"worst error of all steps, d = {DIMS}, n = {POINTS}",
-            x=str(swept["parameter"].iloc[0]), y="error / max(1, |answer|)",
-        )  # fmt: skip
-    legend(figure, axes)
+        title = f"worst error of all steps, d = {DIMS}, n = {POINTS}"
+        drawing.name(axes[1], title=title, x=str(swept["parameter"].iloc[0]), y=ERROR)
+    drawing.legend(figure, axes)
     return figure
 
 
@@ -65,8 +63,8 @@ def draw_parameter(axes: Axes, table: pd.DataFrame, forms: Sequence[str]) -> Non
             axes.plot(
                 values, _positive(stated), color=COLOURS[index], linestyle=style, linewidth=1.2
             )
-    for style, told in ((TRUNCATION, "stated truncation"), (ROUNDING, "stated rounding")):
-        axes.plot([], [], color="0.3", linestyle=style, linewidth=1.2, label=told)
+    for style, label in ((TRUNCATION, "stated truncation"), (ROUNDING, "stated rounding")):
+        axes.plot([], [], color="0.3", linestyle=style, linewidth=1.2, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
     plain(axes)

@@ -12,18 +12,19 @@ Nothing is trained and nothing is left to chance: the prompts are those of fixed
 `draw_theorem` is in `theorem_figure`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from innerloop.analysis.measured import Measured
-from innerloop.circuits import CircuitSettings
+from innerloop.analysis import Measured
+from innerloop.analysis.drawing import rows_where
 from innerloop.core.tolerances import EXACT_CIRCUIT
-from innerloop.studies.circuits import Case, compare
-from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.equality import Equality
+from innerloop.studies.circuits import Case, Shape, compare
+from innerloop.studies.claim import Claim, at_most, between
+from innerloop.studies.equality import Equality, Limit
 from innerloop.studies.lab import Lab
 
 DIMS, POINTS = 5, 11
@@ -31,7 +32,7 @@ DIMS, POINTS = 5, 11
 SMOKE_SIZES = ((2, 4), (5, 11))
 """Dimensions and points at smoke scale; the other scales take all of them."""
 SEEDS = 2
-"""Of prompts, four each; they have nothing to do with seeds of training, of which there is none."""
+"""Of prompts, four each; these are no seeds of training, of which there is none."""
 SLACK = 0.25
 """How far a measured order may be from the one that theory has; orders are whole numbers."""
 
@@ -55,7 +56,7 @@ class FreeParameter:
     name: str
     """What the axis calls it: `c, the scale of scores`."""
     orders: tuple[Order, ...]
-    """One a form that is swept."""
+    """One per form that is swept."""
     values: tuple[float, ...]
     setting: str = "scale"
     """What the circuit's settings call it."""
@@ -66,7 +67,7 @@ class Theorem:
     """What a theorem says of a circuit, as rows of the table of equalities."""
 
     rows: tuple[Equality, ...]
-    """One a form of the construction."""
+    """One per form of the construction."""
     says: str
     """The sentence of the theorem, in our words."""
     parameter: FreeParameter | None = None
@@ -74,7 +75,7 @@ class Theorem:
     sizes: tuple[tuple[int, int], ...] = ()
     """Dimensions and points beyond those of the rows, such as the paper's own."""
     stated_by: str = "the theorem"
-    """Where the layers and heads that are allowed stand: in its proof, if it has orders alone."""
+    """What states how many layers and heads are allowed: the proof, if the theorem has orders."""
 
 
 def powers(base: float, first: float, last: float, each: int = 1) -> tuple[float, ...]:
@@ -84,7 +85,7 @@ def powers(base: float, first: float, last: float, each: int = 1) -> tuple[float
 
 
 def form_of(row: Equality) -> str:
-    """What tables call a row: the form, and where the norm stands if there is one."""
+    """What tables call a row: the form, and where the norm is if there is one."""
     blueprint = row.settings(DIMS, POINTS).blueprint()
     return blueprint.form if blueprint.norm == "none" else f"{blueprint.form}, {blueprint.norm}"
 
@@ -92,15 +93,15 @@ def form_of(row: Equality) -> str:
 def theorem_claims(theorem: Theorem) -> tuple[Claim, ...]:
     """It is the algorithm; it is as small as stated; its error falls with the free parameter."""
     if theorem.parameter is None:
-        equal = Criterion(
-            at_most=EXACT_CIRCUIT,
-            reason="the construction is exact: float64 has 16 digits, and steps add up roundings",
+        equal = at_most(
+            EXACT_CIRCUIT,
+            "the construction is exact: float64 has 16 digits, and steps add up roundings",
         )
         quantity = "worst error after any step / max(1, |answer|), over all sizes and prompts"
     else:
-        equal = Criterion(
-            at_most=1.0,
-            reason="the construction states a bound on its error before it is run: what the free "
+        equal = at_most(
+            1.0,
+            "the construction states a bound on its error before it is run: what the free "
             "parameter leaves out and what float64 rounds",
         )
         quantity = "worst error / stated bound, over all steps, sizes, prompts and forms"
@@ -119,28 +120,28 @@ def theorem_claims(theorem: Theorem) -> tuple[Claim, ...]:
             quantity=f"parts of the circuit that are larger than {theorem.stated_by} allows, over "
             "all sizes",
             statistic=lambda m: m["parts too large"],
-            criterion=Criterion(at_most=0, reason=f"{theorem.stated_by} states the numbers"),
+            criterion=at_most(0, f"{theorem.stated_by} states the numbers"),
             over="exact",
         ),
     ]
-    orders = () if theorem.parameter is None else theorem.parameter.orders
-    return (*claims, *(_falls(theorem, order) for order in orders))
+    if theorem.parameter is not None:
+        letter = theorem.parameter.name.partition(",")[0]
+        claims += [_falls(letter, order) for order in theorem.parameter.orders]
+    return tuple(claims)
 
 
-def _falls(theorem: Theorem, order: Order) -> Claim:
-    assert theorem.parameter is not None
+def _falls(letter: str, order: Order) -> Claim:
     direction = "shrinks" if order.power > 0 else "grows"
-    letter = theorem.parameter.name.partition(",")[0]
     return Claim(
         name=f"falls-{order.form.replace(', ', '-')}",
-        statistic=lambda m: m[f"slope, {order.form}"],
         sentence=f"The error falls as {letter} {direction} (form: {order.form}).",
         quantity=f"slope of log error against log {letter}, from {order.between[0]:g} to "
         f"{order.between[1]:g}",
-        criterion=Criterion(
-            at_least=order.power - SLACK,
-            at_most=order.power + SLACK,
-            reason=f"the first term of the series that is left out has the power {order.power:g}",
+        statistic=lambda m: m[f"slope, {order.form}"],
+        criterion=between(
+            order.power - SLACK,
+            order.power + SLACK,
+            f"the first term of the series that is left out has the power {order.power:g}",
         ),
         over="exact",
     )
@@ -148,18 +149,22 @@ def _falls(theorem: Theorem, order: Order) -> Claim:
 
 def measure_theorem(lab: Lab, theorem: Theorem) -> dict[str, Measured]:
     """Hold every form of the circuit to its algorithm, at every size, and sweep its parameter."""
-    cases: list[Case] = []
+    steps: list[pd.DataFrame] = []
     shapes: list[pd.DataFrame] = []
     excesses = 0
     for row in theorem.rows:
-        for settings in _settings(lab, theorem, row):
-            lab.tell(f"{row.circuit}, {form_of(row)}, d {settings.dims}, n {settings.points}")
+        form = form_of(row)
+        every = (*((d, n) for d in row.dims for n in row.points), *theorem.sizes)
+        for dims, points in lab.choose(smoke=SMOKE_SIZES, laptop=every, paper=every):
+            lab.tell(f"{row.circuit}, {form}, d {dims}, n {points}")
+            settings = row.settings(dims, points)
             case = compare(row, settings, seeds=lab.choose(smoke=1, laptop=SEEDS, paper=SEEDS))
-            cases.append(case)
             limit = row.limit(settings)
-            shapes.append(_shape_table(case, row, settings))
+            size = {"form": form, "dims": dims, "points": points}
+            steps.append(pd.DataFrame({**size, **_by_step(case)}))
+            shapes.append(pd.DataFrame({**size, **_shape(case.shape, limit)}))
             excesses += len(case.shape.beyond(limit))
-    by_step = _by_step(cases)
+    by_step = pd.concat(steps, ignore_index=True)
     errors = by_step["error"].to_numpy(float)
     stated = by_step["truncation"].to_numpy(float) + by_step["rounding"].to_numpy(float)
     # Before the first step nothing is computed: no error, and none is allowed.
@@ -181,54 +186,37 @@ def measure_theorem(lab: Lab, theorem: Theorem) -> dict[str, Measured]:
     return measures
 
 
-def _settings(lab: Lab, theorem: Theorem, row: Equality) -> Iterator[CircuitSettings]:
-    every = (*((d, n) for d in row.dims for n in row.points), *theorem.sizes)
-    for dims, points in lab.choose(smoke=SMOKE_SIZES, laptop=every, paper=every):
-        yield row.settings(dims, points)
+def _by_step(case: Case) -> dict[str, Any]:
+    """The worst error after each step, and the two parts of the stated bound."""
+    return {
+        "step": range(len(case.errors)),
+        "error": case.errors,
+        "truncation": [bound.truncation for bound in case.bounds],
+        "rounding": [bound.rounding for bound in case.bounds],
+    }
 
 
-def _by_step(cases: Sequence[Case]) -> pd.DataFrame:
-    """One row a form, size and step: the worst error and the two parts of the stated bound."""
-    rows = [
-        (_form(case), case.dims, case.points, step, error, bound.truncation, bound.rounding)
-        for case in cases
-        for step, (error, bound) in enumerate(zip(case.errors, case.bounds, strict=True))
-    ]
-    columns = ("form", "dims", "points", "step", "error", "truncation", "rounding")
-    return pd.DataFrame(rows, columns=list(columns))
-
-
-def _form(case: Case) -> str:
-    return case.form if case.norm == "none" else f"{case.form}, {case.norm}"
-
-
-def _shape_table(case: Case, row: Equality, settings: CircuitSettings) -> pd.DataFrame:
+def _shape(shape: Shape, limit: Limit) -> dict[str, Any]:
     """Layers and heads of each part beside what the theorem allows; width and mask of the whole."""
-    shape, limit = case.shape, row.limit(settings)
-    return pd.DataFrame(
-        {
-            "form": [_form(case)] * 3,
-            "dims": [case.dims] * 3,
-            "points": [case.points] * 3,
-            "part": ["before", "step", "after"],
-            "layers": [shape.pre, shape.step, shape.post],
-            "layers allowed": [limit.pre, limit.step, limit.post],
-            "heads": shape.heads,
-            "heads allowed": limit.heads,
-            "width": [shape.width] * 3,
-            "width allowed": [limit.width] * 3,
-            "mask": [shape.mask] * 3,
-            "theorem": [limit.theorem] * 3,
-        }
-    )
+    return {
+        "part": ["before", "step", "after"],
+        "layers": [shape.pre, shape.step, shape.post],
+        "layers allowed": [limit.pre, limit.step, limit.post],
+        "heads": shape.heads,
+        "heads allowed": limit.heads,
+        "width": shape.width,
+        "width allowed": limit.width,
+        "mask": shape.mask,
+        "theorem": limit.theorem,
+    }
 
 
 def by_parameter(lab: Lab, rows: Sequence[Equality], parameter: FreeParameter) -> pd.DataFrame:
-    """The worst error of all steps and the parts of its bound, a form and value of the parameter.
+    """The worst error of all steps and the parts of its bound, by form and value of the parameter.
 
     At smoke scale only the values that orders are fitted to.
     """
-    found: list[tuple[str, float, float, float, float, bool]] = []
+    swept: list[tuple[str, float, float, float, float, bool]] = []
     for row in rows:
         form, base = form_of(row), row.settings(DIMS, POINTS)
         order = next((order for order in parameter.orders if order.form == form), None)
@@ -243,10 +231,9 @@ def by_parameter(lab: Lab, rows: Sequence[Equality], parameter: FreeParameter) -
             case = compare(row, settings, seeds=1)
             truncation = max(bound.truncation for bound in case.bounds)
             rounding = max(bound.rounding for bound in case.bounds)
-            found.append((form, value, max(case.errors), truncation, rounding, fitted))
-    columns = ("form", "value", "error", "truncation", "rounding", "fitted")
-    table = pd.DataFrame(found, columns=list(columns))
-    return table.assign(parameter=parameter.name)
+            swept.append((form, value, max(case.errors), truncation, rounding, fitted))
+    columns = ["form", "value", "error", "truncation", "rounding", "fitted"]
+    return pd.DataFrame(swept, columns=columns).assign(parameter=parameter.name)
 
 
 def _within(value: float, order: Order) -> bool:
@@ -261,16 +248,9 @@ def slope_of(values: Sequence[float], errors: Sequence[float]) -> float:
 
 def _orders(swept: pd.DataFrame, parameter: FreeParameter) -> pd.DataFrame:
     """The measured power of each form beside the one of theory."""
-    slopes: list[float] = []
+    measured: list[tuple[str, float, float, float, float]] = []
     for order in parameter.orders:
-        rows = swept.loc[(swept["form"] == order.form) & swept["fitted"], :]
-        slopes.append(slope_of(rows["value"].tolist(), rows["error"].tolist()))
-    return pd.DataFrame(
-        {
-            "form": [order.form for order in parameter.orders],
-            "power": [order.power for order in parameter.orders],
-            "slope": slopes,
-            "from": [order.between[0] for order in parameter.orders],
-            "to": [order.between[1] for order in parameter.orders],
-        }
-    )
+        rows = rows_where(swept, {"form": order.form, "fitted": True})
+        slope = slope_of(rows["value"].tolist(), rows["error"].tolist())
+        measured.append((order.form, order.power, slope, *order.between))
+    return pd.DataFrame(measured, columns=["form", "power", "slope", "from", "to"])

@@ -79,6 +79,10 @@ class RepresentationAR(Task):
             truth={"A": series.matrices, "features": self.noise * series.features[:, :points]},
         )
 
+    def by_sample(self, values: Tensor) -> Tensor:
+        """A series has its first sample where its history is complete: (.., n - q + 1)."""
+        return values[..., self.order - 1 :]
+
     def scale(self) -> Tensor:
         """E[y_i^2] by position, from simulated series of a fixed generator; see `unit_moments`."""
         sizes = (self.dims, self.order, self.layers, self.representation_seed)

@@ -54,6 +54,13 @@ class ChainOfThought(Task):
         weights = normal(generator, *size, dtype=self.torch_dtype)  # (B, L, d, d)
         return weights * (2 / ((1 + self.slope**2) * self.dims)) ** 0.5
 
+    def by_sample(self, values: Tensor) -> Tensor:
+        """A whole chain is one sample, of which the thoughts are averaged: (.., chains)."""
+        length = self.layers + 1
+        whole = values.shape[-1] // length * length
+        chains = values[..., :whole].unflatten(-1, (-1, length))  # (.., chains, L + 1)
+        return chains[..., : self.layers].mean(dim=-1)
+
     def scale(self) -> Tensor:
         """E[s^2] = 1 for each coordinate of each token."""
         return torch.tensor(1.0, dtype=torch.float64)

@@ -10,15 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis.drawing import COLOURS, MARKERS, legend, name, panels, plain
-from innerloop.analysis.measured import Measured
+from innerloop.analysis import Measured, drawing
+from innerloop.analysis.drawing import COLOURS, MARKERS
 from innerloop.studies.chen2025.definition import draw_examples, generated, spectra
-from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Tables, declare
 
 DIMS, LOOPS, TRIALS = 4, 200, 10
-"""d, T and the trials of a curve, as in the paper."""
+"""d, T and the trials per curve, as in the paper."""
 MANY = 2000
 """Draws that the claims are decided on; the first ten are the trials of the figure."""
 KAPPAS = {16: 4.57, 32: 3.13, 64: 2.07, 128: 1.62}
@@ -44,7 +44,7 @@ class Descents:
 
     @property
     def rates(self) -> Tensor:
-        """(B,): by how much the logarithm falls a loop, from the first to the last above rounding.
+        """(B,): how far the logarithm falls per loop, from the first to the last above rounding.
 
         What is below stays below: gradient descent at 1/L never goes up.
         """
@@ -55,18 +55,19 @@ class Descents:
 
 def descend(lab: Lab, examples: int, prompts: int = MANY) -> Descents:
     """Gradient descent at 1/L from zero, on the loop itself."""
+    lab.tell(f"n {examples}")
     xs, ys, theta = draw_examples(lab, "trials", dims=DIMS, examples=examples, prompts=prompts)
     largest, kappa = spectra(xs)  # (B,) each
-    found = generated(
+    vectors = generated(
         xs, ys, query=torch.zeros_like(theta), alpha=torch.ones_like(largest),
         rates=1 / largest, loops=LOOPS,
     )  # (T + 1, B, d)  # fmt: skip
-    squares = (found - theta).square().sum(dim=2)  # (T + 1, B)
+    squares = (vectors - theta).square().sum(dim=2)  # (T + 1, B)
     return Descents(squares / squares[0], kappa)
 
 
 def _draw_fig1(tables: Tables) -> Figure:
-    figure, (axes,) = panels(1, size=(6.4, 4.4))
+    figure, (axes,) = drawing.panels(1, size=(6.4, 4.4))
     table = tables["by-loop"]
     for index, (examples, rows) in enumerate(table.groupby("examples", sort=False)):
         kappa = float(rows["mean kappa"].iloc[0])
@@ -74,12 +75,10 @@ def _draw_fig1(tables: Tables) -> Figure:
     axes.plot([], [], color="0.3", label="median, lowest to highest")
     axes.plot([], [], color="0.3", linestyle="--", label="theory, exp(-t / kappa)")
     axes.set_ylim(np.log(FLOOR) - 4, 2)
-    plain(axes)
-    name(
-        axes, title="ten trials, d = 4", x="loops",
-        y="log of squared error / first squared error",
-    )  # fmt: skip
-    legend(figure, (axes,), columns=3)
+    drawing.plain(axes)
+    y = "log of squared error / first squared error"
+    drawing.name(axes, title="ten trials, d = 4", x="loops", y=y)
+    drawing.legend(figure, (axes,), columns=3)
     return figure
 
 
@@ -110,9 +109,7 @@ def _draw_curve(axes: Axes, rows: pd.DataFrame, index: int, label: str) -> None:
             quantity="largest of error / max(bound, 1e-24), squared errors, over all draws and "
             "loops from 1 on",
             statistic=lambda m: m["worst ratio"],
-            criterion=Criterion(
-                at_most=1.0, reason="a bound; 1e-24 is what float64 leaves of a square"
-            ),
+            criterion=at_most(1.0, "a bound; 1e-24 is what float64 leaves of a square"),
             over="exact",
         ),
         Claim(
@@ -122,9 +119,8 @@ def _draw_curve(axes: Axes, rows: pd.DataFrame, index: int, label: str) -> None:
             quantity="largest distance of these four from the mean of many draws, in standard "
             "errors of a mean of ten",
             statistic=lambda m: m["kappa off by"],
-            criterion=Criterion(
-                at_most=2.5,
-                reason="of four honest means one in twenty has one that is further off",
+            criterion=at_most(
+                2.5, "of four honest means one in twenty has one that is further off"
             ),
             over="exact",
             paper="4.57, 3.13, 2.07, 1.62",
@@ -134,7 +130,7 @@ def _draw_curve(axes: Axes, rows: pd.DataFrame, index: int, label: str) -> None:
             sentence="With more examples it converges faster.",
             quantity="smallest ratio of the median decay a loop at 2 n to that at n",
             statistic=lambda m: (m["rate"][..., 1:] / m["rate"][..., :-1]).amin(dim=-1),
-            criterion=Criterion(at_least=1.0, reason="faster, however little"),
+            criterion=at_least(1.0, "faster, however little"),
             over="exact",
             ratio=True,
         ),
@@ -144,9 +140,9 @@ def _draw_curve(axes: Axes, rows: pd.DataFrame, index: int, label: str) -> None:
             quantity="measured / theoretical decay of the logarithm a loop, median, n = 128 over "
             "n = 16",
             statistic=lambda m: m["rate over theory"][..., -1] / m["rate over theory"][..., 0],
-            criterion=Criterion(
-                at_most=1.0,
-                reason="narrower, however little; theory has a ratio of -2 kappa log(1 - 1/kappa) "
+            criterion=at_most(
+                1.0,
+                "narrower, however little; theory has a ratio of -2 kappa log(1 - 1/kappa) "
                 "in the long run, which grows as kappa falls",
             ),
             over="exact",
@@ -162,10 +158,7 @@ def _draw_curve(axes: Axes, rows: pd.DataFrame, index: int, label: str) -> None:
 )
 def fig1(lab: Lab) -> Measures:
     """Ten trials for the curves, two thousand draws for the claims, above rounding alone."""
-    descents: dict[int, Descents] = {}
-    for examples in KAPPAS:
-        lab.tell(f"n {examples}")
-        descents[examples] = descend(lab, examples)
+    descents = {examples: descend(lab, examples) for examples in KAPPAS}
     worst = max(
         float((each.errors / each.bounds.clamp(min=FLOOR))[1:].amax()) for each in descents.values()
     )
@@ -195,30 +188,23 @@ def _by_loop(each: Descents, examples: int) -> pd.DataFrame:
     chosen = logs[torch.tensor(loops)]  # (m, 10)
     return pd.DataFrame(
         {
-            "examples": [examples] * len(loops),
+            "examples": examples,
             "loop": loops,
             "median": chosen.median(dim=1).values.tolist(),
             "lowest": chosen.amin(dim=1).tolist(),
             "highest": chosen.amax(dim=1).tolist(),
             "theory": [-loop / kappa for loop in loops],
-            "mean kappa": [kappa] * len(loops),
+            "mean kappa": kappa,
         }
     )
 
 
 def _kappas(descents: Mapping[int, Descents]) -> pd.DataFrame:
     """Condition numbers beside the paper's."""
-    means = [float(each.kappa.mean()) for each in descents.values()]
-    errors = [float(each.kappa.std()) / TRIALS**0.5 for each in descents.values()]
-    paper = [KAPPAS[examples] for examples in descents]
-    return pd.DataFrame(
-        {
-            "examples": list(descents),
-            "ten trials": [float(each.kappa[:TRIALS].mean()) for each in descents.values()],
-            "many draws": means,
-            "paper": paper,
-            "standard errors": [
-                (own - mean) / error for own, mean, error in zip(paper, means, errors, strict=True)
-            ],
-        }
-    )
+    rows: list[tuple[int, float, float, float, float]] = []
+    for examples, each in descents.items():
+        ten, mean = float(each.kappa[:TRIALS].mean()), float(each.kappa.mean())
+        error, paper = float(each.kappa.std()) / TRIALS**0.5, KAPPAS[examples]
+        rows.append((examples, ten, mean, paper, (paper - mean) / error))
+    columns = ["examples", "ten trials", "many draws", "paper", "standard errors"]
+    return pd.DataFrame(rows, columns=columns)

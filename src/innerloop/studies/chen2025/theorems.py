@@ -7,7 +7,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis.drawing import draw_curves, legend, level, name, panels
+from innerloop.analysis import drawing
 from innerloop.analysis.measured import Measured
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import EXACT_CIRCUIT
@@ -21,7 +21,7 @@ from innerloop.studies.chen2025.definition import (
     spectra,
 )
 from innerloop.studies.circuits import rows_of
-from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Tables, declare
 from innerloop.studies.theorem_figure import draw_theorem
@@ -37,9 +37,9 @@ THEOREM = Theorem(
     "every loop its vector is the iterate.",
     sizes=((4, 17), (4, 129)),
 )
-EXACTLY = Criterion(
-    at_most=EXACT_CIRCUIT,
-    reason="the same sums in another order: float64 has 16 digits, and loops add up roundings",
+EXACTLY = at_most(
+    EXACT_CIRCUIT,
+    "the same sums in another order: float64 has 16 digits, and loops add up roundings",
 )
 
 
@@ -74,26 +74,21 @@ EXACTLY = Criterion(
 )
 def thm42(lab: Lab) -> Measures:
     """The circuit against the learner, then any start against both of them."""
-    measures = measure_theorem(lab, THEOREM)
-    started: list[float] = []
-    defined: list[float] = []
-    for dims, examples in ((2, 5), (4, 16), (8, 32)):
-        for alpha in (-3.0, -0.5, 1.0, 2.0):
-            lab.tell(f"d {dims}, n {examples}, alpha {alpha:g}")
-            first, second = start_differences(lab, dims=dims, examples=examples, alpha=alpha)
-            started.append(first)
-            defined.append(second)
-    return {
-        **measures,
-        "from any start": Measured.exact(max(started)),
-        "from the definition": Measured.exact(max(defined)),
-    }
+    differences = [
+        start_differences(lab, dims=dims, examples=examples, alpha=alpha)
+        for dims, examples in ((2, 5), (4, 16), (8, 32))
+        for alpha in (-3.0, -0.5, 1.0, 2.0)
+    ]
+    started, defined = (Measured.exact(max(each)) for each in zip(*differences, strict=True))
+    theorem = measure_theorem(lab, THEOREM)
+    return {**theorem, "from any start": started, "from the definition": defined}
 
 
 def start_differences(
     lab: Lab, *, dims: int, examples: int, alpha: float, loops: int = 20, prompts: int = 8
 ) -> tuple[float, float]:
     """How far a model is from gradient descent and from the definition, from a start of its own."""
+    lab.tell(f"d {dims}, n {examples}, alpha {alpha:g}")
     task = VectorGeneration(dims=dims, dtype="float64")
     # The last point is no example of the last prefix.
     prompt = lab.draw(task, examples + 1, prompts=prompts, purpose=f"start {dims} {alpha:g}")
@@ -142,20 +137,20 @@ edges, ((1 + 1 / 2) / (1 - 1 / 2))^2."""
 
 
 def _draw_thm45(tables: Tables) -> Figure:
-    figure, (left, right) = panels(2, columns=2, size=(4.4, 3.4))
+    figure, (left, right) = drawing.panels(2, columns=2, size=(4.4, 3.4))
     table = tables["by-loop"].rename(columns={"worst": "mean"})
     table = table.assign(low=table["mean"], high=table["mean"])
-    draw_curves(left, table, x="loops", band=False, floor=1e-13)
-    level(left, 1.0, label="the bound")
-    name(left, title="worst error of all draws", x="loops T", y="error / bound")
+    drawing.draw_curves(left, table, x="loops", band=False, floor=1e-13)
+    drawing.level(left, 1.0, label="the bound")
+    drawing.name(left, title="worst error of all draws", x="loops T", y="error / bound")
     left.set_xscale("log")
     kappas = tables["by-dims"].assign(mean=tables["by-dims"]["median"])
     others = list(dict.fromkeys(table["label"]))
-    draw_curves(right, kappas, x="dims", order=[*others, "n = 4 d"], log=False)
-    level(right, CONSTANT, label="limit of many dimensions")
-    name(right, title="condition number at n = 4 d", x="dimensions d", y="kappa, median")
+    drawing.draw_curves(right, kappas, x="dims", order=[*others, "n = 4 d"], log=False)
+    drawing.level(right, CONSTANT, label="limit of many dimensions")
+    drawing.name(right, title="condition number at n = 4 d", x="dimensions d", y="kappa, median")
     right.set_ylim(bottom=0)
-    legend(figure, (left, right), columns=5)
+    drawing.legend(figure, (left, right), columns=5)
     return figure
 
 
@@ -169,9 +164,9 @@ def _draw_thm45(tables: Tables) -> Figure:
             sentence="With eta = 1/L the error after T loops is at most |alpha| exp(-T / 2 kappa).",
             quantity="largest of error / max(bound, 1e-12 |alpha|) over all draws and T = 1 to 200",
             statistic=lambda m: m["worst ratio"],
-            criterion=Criterion(
-                at_most=1.0,
-                reason="a bound that is broken once is none; below 1e-12 of alpha float64 rounds",
+            criterion=at_most(
+                1.0,
+                "a bound that is broken once is none; below 1e-12 of alpha float64 rounds",
             ),
             over="exact",
         ),
@@ -180,9 +175,9 @@ def _draw_thm45(tables: Tables) -> Figure:
             sentence="A number of examples of order d is enough for a constant condition number.",
             quantity="median kappa for d = 128, n = 4 d",
             statistic=lambda m: m["kappa"][..., -1],
-            criterion=Criterion(
-                at_most=CONSTANT,
-                reason="9 is its limit for many dimensions, from Marchenko and Pastur's law, and "
+            criterion=at_most(
+                CONSTANT,
+                "9 is its limit for many dimensions, from Marchenko and Pastur's law, and "
                 "it comes from below; a kappa without limit would pass it",
             ),
             over="exact",
@@ -218,10 +213,10 @@ def bound_ratios(
     largest, kappa = spectra(xs)  # (B,) each
     drawn = torch.rand(prompts, dtype=torch.float64, generator=lab.generator("alpha"))  # (B,)
     alpha = 6 * drawn - 3  # (B,)
-    found = generated(
+    vectors = generated(
         xs, ys, query=torch.zeros_like(theta), alpha=alpha, rates=rate / largest, loops=LOOPS
     )  # (T + 1, B, d)
-    errors = ((found * theta).sum(dim=2) - alpha).abs()[1:]  # (T, B)
+    errors = ((vectors * theta).sum(dim=2) - alpha).abs()[1:]  # (T, B)
     loops = torch.arange(1, LOOPS + 1, dtype=torch.float64)[:, None]  # (T, 1)
     bounds = (-loops / (2 * kappa)).exp().clamp(min=ROUNDING)  # (T, B)
     return errors / (alpha.abs() * bounds), bounds
@@ -234,7 +229,7 @@ def _by_loop(ratios: Tensor, label: str) -> pd.DataFrame:
     chosen = ratios[torch.tensor(loops) - 1]  # (m, B)
     return pd.DataFrame(
         {
-            "label": [label] * len(loops),
+            "label": label,
             "loops": loops,
             "worst": chosen.amax(dim=1).tolist(),
             "median": chosen.median(dim=1).values.tolist(),

@@ -1,40 +1,38 @@
 """Beyond the paper: linear looped transformers that are trained, beside the derived weights."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis.drawing import draw_curves, heatmap, legend, name, panels, rows_where
-from innerloop.analysis.measured import Measured
-from innerloop.core.errors import ConfigurationError
+from innerloop.analysis import Measured, drawing
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.learners import GradientDescent
 from innerloop.models.linear_looped import LinearLoopedTransformer
-from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
-from innerloop.studies.study import Measures, Tables, declare
+from innerloop.studies.study import Measures, Runs, Tables, declare
 from innerloop.training.config import RunConfig
 from innerloop.training.families import Scale
 
 LOOPS: dict[Scale, tuple[int, ...]] = {"smoke": (1, 4), "laptop": (1, 5, 20), "paper": (1, 5, 20)}
 """T of the models that are trained."""
 ORDER = ("trained", "gradient descent, nearest step size", "gradient descent, 1/L")
-NEAR = Criterion(
-    at_least=0.95,
-    reason="then nine tenths of its squared size lie along the derived matrix; of a random one it "
+NEAR = at_least(
+    0.95,
+    "then nine tenths of its squared size lie along the derived matrix; of a random one it "
     "is about one in d + 1 squared",
 )
+AS_SEEDS = "two seeds of one model differ by about a quarter"
 
 
-def _train_runs(scale: Scale) -> Mapping[str, RunConfig]:
+def _train_runs(scale: Scale) -> Runs:
     return {str(loops): _trained(scale, loops) for loops in LOOPS[scale]}
 
 
@@ -49,25 +47,23 @@ def _trained(scale: Scale, loops: int) -> RunConfig:
 
 
 def _draw_train(tables: Tables) -> Figure:
-    figure, axes = panels(3, columns=3, size=(4.0, 3.4))
+    figure, axes = drawing.panels(3, columns=3, size=(4.0, 3.4))
     curves = tables["by-loops"].assign(mean=tables["by-loops"]["median"])
     curves = curves.loc[curves["label"].isin(ORDER), :]
-    draw_curves(axes[0], curves, x="loops", order=ORDER)
-    name(
-        axes[0],
-        title="error after the last example",
-        x="loops T",
-        y="|<v, theta> - alpha| / |alpha|, median",
-    )
-    for panel, matrix, title in ((axes[1], "Q", "trained Q"), (axes[2], "P", "trained P")):
-        rows = rows_where(tables["weights"], {"matrix": matrix})
+    drawing.draw_curves(axes[0], curves, x="loops", order=ORDER)
+    y = "|<v, theta> - alpha| / |alpha|, median"
+    drawing.name(axes[0], title="error after the last example", x="loops T", y=y)
+    for panel, matrix in zip(axes[1:], ("Q", "P"), strict=True):
+        rows = drawing.rows_where(tables["weights"], {"matrix": matrix})
         side = int(rows["row"].to_numpy(int).max()) + 1
         values = rows["value"].to_numpy(float).reshape(side, side)
         places = [*range(1, side), "y"]
-        heatmap(panel, values, rows=places, columns=places, limits=(-1, 1), bar="over the largest")
+        drawing.heatmap(
+            panel, values, rows=places, columns=places, limits=(-1, 1), bar="over the largest"
+        )
         panel.invert_yaxis()
-        name(panel, title=f"{title}, most loops", x="to", y="from")
-    legend(figure, axes, columns=3)
+        drawing.name(panel, title=f"trained {matrix}, most loops", x="to", y="from")
+    drawing.legend(figure, axes, columns=3)
     return figure
 
 
@@ -98,9 +94,7 @@ def _draw_train(tables: Tables) -> Figure:
             quantity="median squared difference from gradient descent at the nearest step size / "
             "median squared prediction, last prefix, the worst of all T",
             statistic=lambda m: (m["difference"] / m["square"]).amax(dim=-1),
-            criterion=Criterion(
-                at_most=0.05, reason="what `identify` calls explained: less than a twentieth"
-            ),
+            criterion=at_most(0.05, "what `identify` calls explained: less than a twentieth"),
             over="seeds",
             ratio=True,
         ),
@@ -110,9 +104,7 @@ def _draw_train(tables: Tables) -> Figure:
             quantity="median error at n = 4 d, trained / gradient descent at the nearest step "
             "size, the worst of all T",
             statistic=lambda m: (m[ORDER[0]] / m[ORDER[1]]).amax(dim=-1),
-            criterion=Criterion(
-                at_most=1.25, reason="two seeds of one model differ by about a quarter"
-            ),
+            criterion=at_most(1.25, AS_SEEDS),
             over="seeds",
             ratio=True,
         ),
@@ -122,9 +114,7 @@ def _draw_train(tables: Tables) -> Figure:
             quantity="median error at n = 4 d with T loops / with the next fewer, the largest of "
             "such ratios",
             statistic=lambda m: (m[ORDER[0]][..., 1:] / m[ORDER[0]][..., :-1]).amax(dim=-1),
-            criterion=Criterion(
-                at_most=0.8, reason="two seeds of one model differ by about a quarter"
-            ),
+            criterion=at_most(0.8, AS_SEEDS),
             over="seeds",
             ratio=True,
         ),
@@ -148,53 +138,42 @@ def _draw_train(tables: Tables) -> Figure:
 )
 def train(lab: Lab) -> Measures:
     """Errors in the paper's sense, medians: one step size for all prompts fails on a few."""
-    labels = [str(loops) for loops in LOOPS[lab.scale]]
-    task, points = lab.config(labels[0]).task, lab.config(labels[0]).points
-    prompt = lab.draw(task, points).to(dtype=torch.float64)
-    tuning = lab.draw(task, points, prompts=256, purpose="tune").to(dtype=torch.float64)
+    config = lab.config(str(LOOPS[lab.scale][0]))
+    prompt = lab.draw(config.task, config.points).to(dtype=torch.float64)
+    tuning = lab.draw(config.task, config.points, prompts=256, purpose="tune")
     by_loops: dict[str, dict[int, Measured]] = {}
-    for loops, label in zip(LOOPS[lab.scale], labels, strict=True):
-        model = _model(lab, label)
-        nearest = nearest_descent(lab, model, tuning)
-        learners = (model, nearest, GradientDescent(model.steps))
-        own = {
-            **{
-                kind: vector_errors(each, prompt)
-                for kind, each in zip(ORDER, learners, strict=True)
-            },
-            "difference": last_difference(model, nearest, prompt),
-            "square": last_difference(model, None, prompt),
+    for loops in LOOPS[lab.scale]:
+        lab.model(str(loops)).double()  # in place, so that rounding plays no part
+        learner = lab.learner(str(loops))
+        nearest = nearest_descent(lab, learner, tuning.to(dtype=torch.float64))
+        learners = zip(ORDER, (learner, nearest, GradientDescent(learner.steps)), strict=True)
+        errors = {
+            **{kind: vector_errors(each, prompt) for kind, each in learners},
+            "difference": last_difference(learner, nearest, prompt),
+            "square": last_difference(learner, None, prompt),
         }  # (P,) each
-        for key, values in own.items():
+        for key, values in errors.items():
             by_loops.setdefault(key, {})[loops] = Measured(values=values, average="median")
-    measures = {key: Measured.stack("loops", each) for key, each in by_loops.items()}
-    most = _model(lab, labels[-1])
-    lab.table("weights", _weights(most))
-    return {
-        **{key: replace(each, label=key, scale="log") for key, each in measures.items()},
-        **{
-            f"cosine of {matrix}": Measured.exact(cosine)
-            for matrix, cosine in matrix_cosines(most).items()
-        },
+    measures = {
+        key: replace(Measured.stack("loops", each), label=key, scale="log")
+        for key, each in by_loops.items()
     }
-
-
-def _model(lab: Lab, label: str) -> LinearLoopedTransformer:
-    """A trained model in float64, so that rounding plays no part."""
-    model = lab.model(label)
-    if not isinstance(model, LinearLoopedTransformer):
-        raise ConfigurationError(f"{label} is {model.name}, expected a linear looped transformer.")
-    return model.double()
+    # The study trains no other kind of model.
+    most = cast(LinearLoopedTransformer, lab.model(str(LOOPS[lab.scale][-1])))
+    lab.table("weights", _weights(most))
+    for matrix, cosine in matrix_cosines(most).items():
+        measures[f"cosine of {matrix}"] = Measured.exact(cosine)
+    return measures
 
 
 @torch.no_grad()
 def vector_errors(learner: Learner[Any], prompt: Prompt) -> Tensor:
     """|<v, theta> - alpha| / |alpha| of the weights at the last prefix: (P,)."""
-    found = learner.weights(prompt)[:, -1, :, 0]  # (P, d)
-    return ((found * prompt.truth["w"][..., 0].double()).sum(dim=1) - 1).abs()
+    vectors = learner.weights(prompt)[:, -1, :, 0]  # (P, d)
+    return ((vectors * prompt.truth["w"][..., 0].double()).sum(dim=1) - 1).abs()
 
 
-def nearest_descent(lab: Lab, model: LinearLoopedTransformer, prompt: Prompt) -> GradientDescent:
+def nearest_descent(lab: Lab, model: Learner[Any], prompt: Prompt) -> GradientDescent:
     """Gradient descent with as many steps, of the size that comes nearest in the median."""
     lab.tell(f"gradient descent, {model.steps} steps")
     sizes = [2.0 ** (-exponent / 4) for exponent in range(4, 37)]  # 0.5 to 0.002
@@ -219,29 +198,18 @@ def matrix_cosines(model: LinearLoopedTransformer) -> dict[str, float]:
 
 
 def _cosine(weights: Tensor, wanted: Tensor) -> float:
-    """Of two matrices, without its sign."""
-    found = weights.detach().double()  # (d + 1, d + 1)
-    return float((found * wanted).sum().abs() / found.norm() / wanted.norm())
+    """The cosine of two matrices, without its sign."""
+    own = weights.detach().double()  # (d + 1, d + 1)
+    return float((own * wanted).sum().abs() / own.norm() / wanted.norm())
 
 
 def _weights(model: LinearLoopedTransformer) -> pd.DataFrame:
     """Q and P, each over its largest entry."""
     tables: list[pd.DataFrame] = []
     for matrix, weights in (("Q", model.query_key), ("P", model.value_output)):
-        found = weights.detach().double()  # (d + 1, d + 1)
-        found = found / found.flatten()[found.abs().argmax()]  # (d + 1, d + 1)
-        rows, columns = (
-            index.flatten()
-            for index in torch.meshgrid(*(torch.arange(len(found)),) * 2, indexing="ij")
-        )  # (d + 1)^2 each
-        tables.append(
-            pd.DataFrame(
-                {
-                    "matrix": [matrix] * found.numel(),
-                    "row": rows.tolist(),
-                    "column": columns.tolist(),
-                    "value": found.flatten().tolist(),
-                }
-            )
-        )
+        own = weights.detach().double()  # (d + 1, d + 1)
+        own = own / own.flatten()[own.abs().argmax()]  # (d + 1, d + 1)
+        rows, columns = torch.ones_like(own).nonzero().unbind(dim=1)  # ((d + 1)^2,) each
+        entries = {"matrix": matrix, "row": rows, "column": columns, "value": own.flatten()}
+        tables.append(pd.DataFrame(entries))
     return pd.concat(tables, ignore_index=True)

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from math import comb
+from operator import mul
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from innerloop.analysis.drawing import COLOURS, legend, name, panels, plain, rows_where
-from innerloop.analysis.measured import Measured
+from innerloop.analysis import Measured, drawing
+from innerloop.analysis.drawing import COLOURS
 from innerloop.studies.circuits import rows_of
-from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Tables, declare
 from innerloop.studies.theorem_figure import draw_theorem
@@ -51,16 +52,17 @@ ITERATIONS = 7
 """How far M_k is expanded: to the power 255."""
 PRINTED: dict[int, dict[int, int]] = {1: {1: 2, 3: -4}, 2: {1: 4, 3: -12, 5: 16, 7: -16}}
 """The coefficients of appendix B.3 (eq. 36 and 37) by iteration and power of S."""
+IDENTITY = at_most(0, "an identity, in exact arithmetic")
 
 
 def product(first: Polynomial, second: Polynomial) -> Polynomial:
-    """Of two polynomials in one matrix, which commute."""
-    found = [Fraction(0)] * (len(first) + len(second) - 1)
+    """The product of two polynomials in one matrix, which commute."""
+    coefficients = [Fraction(0)] * (len(first) + len(second) - 1)
     for i, one in enumerate(first):
         if one:
             for j, other in enumerate(second):
-                found[i + j] += one * other
-    return tuple(found)
+                coefficients[i + j] += one * other
+    return tuple(coefficients)
 
 
 def newton_step(inverse: Polynomial) -> Polynomial:
@@ -72,10 +74,10 @@ def newton_step(inverse: Polynomial) -> Polynomial:
 
 def expanded(iterations: int) -> list[Polynomial]:
     """M_0 = S, M_1, .. as polynomials in S, at alpha = 1."""
-    found: list[Polynomial] = [(Fraction(0), Fraction(1))]
+    polynomials: list[Polynomial] = [(Fraction(0), Fraction(1))]
     for _ in range(iterations):
-        found.append(newton_step(found[-1]))
-    return found
+        polynomials.append(newton_step(polynomials[-1]))
+    return polynomials
 
 
 def degree(polynomial: Sequence[Fraction]) -> int:
@@ -86,10 +88,10 @@ def degree(polynomial: Sequence[Fraction]) -> int:
 def binomial(iteration: int) -> Polynomial:
     """M_k in closed form: 1 - S M_k = (1 - alpha S^2)^(2^k), so that S^(2j - 1) has a binomial."""
     steps = 2**iteration
-    found = [Fraction(0)] * (2 * steps)
+    coefficients = [Fraction(0)] * (2 * steps)
     for j in range(1, steps + 1):
-        found[2 * j - 1] = Fraction((-1) ** (j + 1) * comb(steps, j))
-    return tuple(found)
+        coefficients[2 * j - 1] = Fraction((-1) ** (j + 1) * comb(steps, j))
+    return tuple(coefficients)
 
 
 def gradient_degree(steps: int) -> int:
@@ -107,13 +109,8 @@ Matrix = tuple[tuple[Fraction, ...], ...]
 def times(first: Matrix, second: Matrix) -> Matrix:
     """The product of two matrices of fractions."""
     columns = tuple(zip(*second, strict=True))
-    return tuple(
-        tuple(
-            sum((a * b for a, b in zip(row, column, strict=True)), Fraction(0))
-            for column in columns
-        )
-        for row in first
-    )
+    return tuple(tuple(sum(map(mul, row, column), Fraction(0)) for column in columns)
+                 for row in first)  # fmt: skip
 
 
 def combined(first: Matrix, second: Matrix, *, by: tuple[Fraction, Fraction]) -> Matrix:
@@ -165,26 +162,22 @@ def _coefficients(right: Sequence[Polynomial]) -> pd.DataFrame:
 
 
 def _draw_b3(tables: Tables) -> Figure:
-    figure, axes = panels(3, columns=3, size=(4.0, 3.2))
+    figure, axes = drawing.panels(3, columns=3, size=(4.0, 3.2))
     for panel, iteration in zip(axes, (1, 2), strict=False):
-        rows = rows_where(tables["coefficients"], {"iteration": iteration})
+        rows = drawing.rows_where(tables["coefficients"], {"iteration": iteration})
         powers = rows["power"].to_numpy(float)
-        for shift, column, colour in ((-0.3, "coefficient", 0), (0.3, "printed", 1)):
-            told = "expanded exactly" if column == "coefficient" else "as printed"
-            bars = panel.bar(
-                powers + shift, rows[column], width=0.6, color=COLOURS[colour], label=told
-            )
+        for shift, column, label, colour in (
+            (-0.3, "coefficient", "expanded exactly", COLOURS[0]),
+            (0.3, "printed", "as printed", COLOURS[1]),
+        ):
+            bars = panel.bar(powers + shift, rows[column], width=0.6, color=colour, label=label)
             panel.bar_label(bars, fmt="%g", fontsize=8, padding=1)
         panel.axhline(0, color="0.4", linewidth=0.8)
         panel.margins(y=0.15)
-        plain(panel)
+        drawing.plain(panel)
         panel.set_xticks(powers)
-        name(
-            panel,
-            title=f"M_{iteration}: coefficients of S^s",
-            x="s",
-            y="coefficient / alpha^((s+1)/2)",
-        )
+        title = f"M_{iteration}: coefficients of S^s"
+        drawing.name(panel, title=title, x="s", y="coefficient / alpha^((s+1)/2)")
     degrees = tables["degrees"]
     for column, style, colour in (
         ("Newton", "o-", COLOURS[2]),
@@ -195,9 +188,9 @@ def _draw_b3(tables: Tables) -> Figure:
             degrees["iterations"], degrees[column], style, color=colour, markersize=6, label=column
         )
     axes[2].set_yscale("symlog", linthresh=1)
-    plain(axes[2])
-    name(axes[2], title="degree in S after k iterations", x="k", y="highest power of S")
-    legend(figure, axes, columns=5)
+    drawing.plain(axes[2])
+    drawing.name(axes[2], title="degree in S after k iterations", x="k", y="highest power of S")
+    drawing.legend(figure, axes, columns=5)
     return figure
 
 
@@ -211,7 +204,7 @@ def _draw_b3(tables: Tables) -> Figure:
             sentence="M_k is a polynomial in S of degree 2^(k+1) - 1, without a constant term.",
             quantity=f"M_k up to k = {ITERATIONS} that are not",
             statistic=lambda m: m["of another degree"],
-            criterion=Criterion(at_most=0, reason="an identity, in exact arithmetic"),
+            criterion=IDENTITY,
             over="exact",
         ),
         Claim(
@@ -220,7 +213,7 @@ def _draw_b3(tables: Tables) -> Figure:
             quantity="largest entry of the polynomial at S less M_k by products of matrices, k up "
             "to 4, in fractions",
             statistic=lambda m: m["off by"],
-            criterion=Criterion(at_most=0, reason="an identity, in exact arithmetic"),
+            criterion=IDENTITY,
             over="exact",
         ),
         Claim(
@@ -229,7 +222,7 @@ def _draw_b3(tables: Tables) -> Figure:
             "alpha^j.",
             quantity=f"coefficients up to k = {ITERATIONS} that differ",
             statistic=lambda m: m["not binomial"],
-            criterion=Criterion(at_most=0, reason="an identity, in exact arithmetic"),
+            criterion=IDENTITY,
             over="exact",
         ),
         Claim(
@@ -237,7 +230,7 @@ def _draw_b3(tables: Tables) -> Figure:
             sentence="M_1 = 2aS - 4a^2 S^3 and M_2 = 4aS - 12a^2 S^3 + 16a^3 S^5 - 16a^4 S^7.",
             quantity="of these six coefficients, those that are not the ones of M_1 and M_2",
             statistic=lambda m: m["misprinted"],
-            criterion=Criterion(at_most=0, reason="an identity, in exact arithmetic"),
+            criterion=IDENTITY,
             over="exact",
             paper="0",
         ),
@@ -246,9 +239,7 @@ def _draw_b3(tables: Tables) -> Figure:
             sentence="After k steps of gradient descent the highest power of S is of order k only.",
             quantity=f"highest power / k, largest up to k = {ITERATIONS}",
             statistic=lambda m: m["powers per gradient step"],
-            criterion=Criterion(
-                at_most=1, reason="a step multiplies the weights by 1 - eta S once"
-            ),
+            criterion=at_most(1, "a step multiplies the weights by 1 - eta S once"),
             over="exact",
         ),
     ),

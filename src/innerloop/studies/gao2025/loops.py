@@ -1,20 +1,18 @@
 """Figure 3: more loops than an AlgoFormer was trained with."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-import pandas as pd
-import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis.drawing import COLOURS
-from innerloop.studies.claim import Claim, Criterion
-from innerloop.analysis.drawing import draw_curves, legend, mark, name, panels
+from innerloop.analysis import Averages, Measured, drawing
+from innerloop.analysis.drawing import ERROR
+from innerloop.studies.claim import Claim, at_least, at_most
+from innerloop.studies.gao2025 import samples
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity, estimate
 from innerloop.studies.runs import trained
-from innerloop.studies.study import Findings, Tables, declare
-from innerloop.studies.tables import curve, record, rows_where, stacked
+from innerloop.studies.study import Measures, Runs, Tables, declare
 from innerloop.training.config import RunConfig
 from innerloop.training.families import Scale
 from innerloop.training.recipes import find_recipe
@@ -49,30 +47,36 @@ def _label(loops: int, window: int) -> str:
     return f"T = {loops}, dT = {window}"
 
 
-def _fig3_runs(scale: Scale) -> Mapping[str, RunConfig]:
+def _fig3_runs(scale: Scale) -> Runs:
     return {_label(*cell): algoformer_of_loops(scale, *cell) for cell in GRID[scale]}
 
 
 def _draw_fig3(tables: Tables) -> Figure:
-    table = tables["by-loop"]
-    windows, every = (sorted(set(table[key])) for key in ("dT", "T"))
-    labels = [f"T = {loops}" for loops in every]
-    figure, axes = panels(len(windows), size=(3.6, 3.1))
-    for panel, window in zip(axes, windows, strict=True):
-        rows = rows_where(table, {"dT": window})
-        draw_curves(panel, rows, x="loop", order=labels)
-        for loops in dict.fromkeys(rows["T"]):
-            index = every.index(loops)
-            mark(panel, loops, label=f"trained with {loops} loops", colour=COLOURS[index])
-        name(panel, title=f"ΔT = {window}", x="loop iteration")
-    lowest, highest = (
-        end(panel.get_ylim()[side] for panel in axes) for side, end in ((0, min), (1, max))
-    )
-    for panel in axes:  # one scale for all, as they are to be compared
-        panel.set_ylim(lowest, highest)
-    axes[0].set_ylabel("squared error / E[y²]", fontsize=9)
-    legend(figure, axes)
+    table = tables["by-loop"].sort_values("dT", kind="stable")
+    every = sorted(set(table["T"]))
+    figure, axes = drawing.facets(
+        table, "dT", x="loop", title=lambda window: f"ΔT = {window}",
+        names=("loop iteration", ERROR), order=[f"T = {loops}" for loops in every],
+        size=(3.6, 3.1),
+    )  # fmt: skip
+    for window, panel in axes.items():
+        for loops in dict.fromkeys(drawing.rows_where(table, {"dT": window})["T"]):
+            colour = drawing.COLOURS[every.index(loops)]
+            drawing.mark(panel, loops, label=f"trained with {loops} loops", colour=colour)
+    lowest, highest = zip(*(panel.get_ylim() for panel in axes.values()), strict=True)
+    for panel in axes.values():  # one scale for all, as they are to be compared
+        panel.set_ylim(min(lowest), max(highest))
+    drawing.legend(figure, axes.values())
     return figure
+
+
+AT_T, AT_END = "after T loops", "after the last loop"
+
+
+def growth_ratio(m: Averages) -> Tensor:
+    """Growth with the smallest window / with the largest, the geometric mean over T."""
+    growth = m[AT_END] / m[AT_T]  # (.., T, windows)
+    return (growth[..., 0] / growth[..., 1]).log().mean(dim=-1).exp()
 
 
 @declare(
@@ -84,10 +88,10 @@ def _draw_fig3(tables: Tables) -> Figure:
             name="stays",
             sentence="With a large window an AlgoFormer is stable far beyond its trained loops.",
             quantity="error after the last loop / error after T loops, largest T, largest dT",
-            criterion=Criterion(
-                at_most=1.1,
-                reason="at a fixed point nothing changes; a tenth is less than what separates two "
-                "seeds",
+            statistic=samples.over(f"most loops, {AT_END}", f"most loops, {AT_T}"),
+            criterion=at_most(
+                1.1,
+                "at a fixed point nothing changes; a tenth is less than what separates two seeds",
             ),
             over="prompts",
             ratio=True,
@@ -97,9 +101,8 @@ def _draw_fig3(tables: Tables) -> Figure:
             sentence="A larger dT makes long inference more stable.",
             quantity="growth of the error beyond T loops, smallest dT / largest dT, geometric mean "
             "over those T that have both",
-            criterion=Criterion(
-                at_least=1.1, reason="beyond the tenth by which a stable model may move"
-            ),
+            statistic=growth_ratio,
+            criterion=at_least(1.1, "beyond the tenth by which a stable model may move"),
             over="seeds",
             ratio=True,
         ),
@@ -107,10 +110,8 @@ def _draw_fig3(tables: Tables) -> Figure:
             name="loops-help",
             sentence="More loops T make a model more capable.",
             quantity="error after T loops, largest T / smallest T, each with its largest dT",
-            criterion=Criterion(
-                at_most=0.8,
-                reason="two seeds of one model differ by about a quarter: less is better by more",
-            ),
+            statistic=samples.over(f"most loops, {AT_T}", f"fewest loops, {AT_T}"),
+            criterion=samples.CLEARLY,
             over="seeds",
             ratio=True,
         ),
@@ -124,105 +125,45 @@ def _draw_fig3(tables: Tables) -> Figure:
         f"12 with dT of 2 to 6, run for {BEYOND} T loops, 512 prompts.",
     },
 )
-def fig3(lab: Lab) -> Findings:
+def fig3(lab: Lab) -> Measures:
     """Error after the last example by loop, well beyond the trained ones."""
-    grid = GRID[lab.scale]
-    by_loop: dict[tuple[int, int], list[Tensor]] = {cell: [] for cell in grid}
-    measured: dict[str, list[Quantity]] = {"stays": [], "window-steadies": [], "loops-help": []}
-    for seed in lab.seeds:
-        config = lab.run(_label(*grid[0])).config
-        task, points = config.task, config.points
-        prompts = lab.choose(smoke=64, laptop=512, paper=1280)
-        prompt = lab.draw(task, points, seed=seed, prompts=prompts)
-        for loops, window in grid:
-            model = lab.model(_label(loops, window), seed)
-            steps = _longest(lab, loops)
-            errors = lab.errors(model, prompt, task, steps=steps, at=points - 1)  # (P, K + 1)
-            by_loop[loops, window].append(errors)
-        last = {cell: several[-1] for cell, several in by_loop.items()}  # (P, K + 1) each
-        for claim, quantity in fig3_quantities(lab, last, seed).items():
-            measured[claim].append(quantity)
-    return Findings(
-        tables={
-            "by-loop": stacked(
-                [
-                    curve(
-                        lab, [errors[:, _shown(lab, loops)] for errors in several], "loop",
-                        {"T": loops, "dT": window, "label": f"T = {loops}"},
-                        places=_shown(lab, loops),
-                    )
-                    for (loops, window), several in by_loop.items()
-                ]
-            ),
-            "growth": _growth_table(by_loop),
-        },
-        measured=measured,
-    )  # fmt: skip
-
-
-def _longest(lab: Lab, loops: int) -> int:
-    return PAPER_LOOPS if lab.scale == "paper" else BEYOND * loops
-
-
-def _shown(lab: Lab, loops: int) -> list[int]:
-    """The loops that the table has: each of the trained ones, then about four to each T."""
-    beyond = range(loops, _longest(lab, loops) + 1, max(1, loops // 4))
-    return [*range(loops), *beyond]
-
-
-def _growth_table(by_loop: Mapping[tuple[int, int], list[Tensor]]) -> pd.DataFrame:
-    """The mean error after T loops and after the last, of every cell."""
-    cells = list(by_loop)
-    ends = {
-        cell: (
-            torch.cat(several)[:, cell[0]].mean().item(),
-            torch.cat(several)[:, -1].mean().item(),
+    config = lab.config(_label(*GRID[lab.scale][0]))
+    prompts = lab.choose(smoke=64, laptop=512, paper=1280)
+    prompt = lab.draw(config.task, config.points, prompts=prompts)
+    by_loop: dict[tuple[int, int], Measured] = {}
+    for loops, window in GRID[lab.scale]:
+        longest = PAPER_LOOPS if lab.scale == "paper" else BEYOND * loops
+        errors = lab.error(
+            lab.learner(_label(loops, window)), prompt, config.task, by="step", steps=longest,
+            at=config.points - 1, axis="loop", label=f"T = {loops}",
+        )  # fmt: skip
+        # Each of the trained loops, then about four for each T.
+        shown = [*range(loops), *range(loops, longest + 1, max(1, loops // 4))]
+        by_loop[loops, window] = replace(
+            errors, keys={"T": loops, "dT": window}, shown={"loop": shown}
         )
-        for cell, several in by_loop.items()
-    }
-    return record(
-        {
-            "T": [loops for loops, _ in cells],
-            "dT": [window for _, window in cells],
-            "error at T": [ends[cell][0] for cell in cells],
-            "error at the end": [ends[cell][1] for cell in cells],
-            "growth": [ends[cell][1] / ends[cell][0] for cell in cells],
-        }
-    )
+    return {_label(*cell): errors for cell, errors in by_loop.items()} | growths(by_loop)
 
 
-def fig3_quantities(
-    lab: Lab, errors: Mapping[tuple[int, int], Tensor], seed: int
-) -> dict[str, Quantity]:
-    """What the claims of one seed's models come to, from errors by loop (P, K + 1)."""
+def growths(by_loop: Mapping[tuple[int, int], Measured]) -> dict[str, Measured]:
+    """Errors after T loops and after the last, which the claims compare, from errors by loop."""
     windows: dict[int, list[int]] = {}
-    for loops, window in errors:
+    for loops, window in sorted(by_loop):
         windows.setdefault(loops, []).append(window)
-    most, fewest = (end(windows) for end in (max, min))
-    trained_ends = {cell: found[:, cell[0]] for cell, found in errors.items()}  # (P,) each
-    last = {cell: found[:, -1] for cell, found in errors.items()}  # (P,) each
-    best = {loops: (loops, max(own)) for loops, own in windows.items()}
-    both = [
-        ((loops, min(own)), (loops, max(own))) for loops, own in windows.items() if len(own) > 1
-    ]
-    ends = [part[cell] for pair in both for cell in pair for part in (last, trained_ends)]
-    return {
-        "stays": lab.ratio(last[best[most]], trained_ends[best[most]], seed=seed),
-        "window-steadies": estimate(
-            growth_ratio, torch.stack(ends, dim=1), draws=lab.draws,
-            generator=lab.generator("bootstrap", seed),
-        ),
-        "loops-help": lab.ratio(trained_ends[best[most]], trained_ends[best[fewest]], seed=seed),
-    }  # fmt: skip
-
-
-def growth_ratio(means: Tensor) -> Tensor:
-    """The geometric mean of growth with one window / growth with another, of means (.., 4 T).
-
-    Four numbers belong together: the last error and the one after T loops, of the one and of the
-    other window.
-    """
-    apart = means.unflatten(-1, (-1, 2, 2))  # (.., T, windows, (last, trained))
-    growth = apart[..., 0] / apart[..., 1]  # (.., T, 2)
-    logs = (growth[..., 0] / growth[..., 1]).log()  # (.., T)
-    return logs.mean(dim=-1).exp()
+    both = {loops: own for loops, own in windows.items() if len(own) > 1}
+    measures: dict[str, Measured] = {}
+    for part in (AT_T, AT_END):
+        ends = {
+            cell: errors.at(loop=cell[0] if part == AT_T else -1)
+            for cell, errors in by_loop.items()
+        }
+        for key, loops in (("most loops", max(windows)), ("fewest loops", min(windows))):
+            measures[f"{key}, {part}"] = ends[loops, max(windows[loops])]
+        pairs = {
+            loops: Measured.stack(
+                "dT", {"smallest": ends[loops, own[0]], "largest": ends[loops, own[-1]]}
+            )
+            for loops, own in both.items()
+        }
+        measures[part] = replace(Measured.stack("T", pairs), label=part, keys={})
+    return measures

@@ -1,32 +1,29 @@
 """Figure 5: an AlgoFormer on linear regression beside gradient descent and Newton's method."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
-from innerloop.analysis.drawing import COLOURS
+from innerloop.analysis import Averages, Measured, Statistic, drawing
+from innerloop.analysis.drawing import COLOURS, ERROR
+from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
 from innerloop.learners import GradientDescent, Newton
-from innerloop.studies.claim import Claim, Criterion
-from innerloop.analysis.drawing import draw_curves, legend, name, panels
+from innerloop.studies.claim import Claim, at_most
+from innerloop.studies.gao2025 import samples
+from innerloop.studies.gao2025.samples import ALGOFORMER as OWN
+from innerloop.studies.gao2025.samples import with_noise
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity, estimate
 from innerloop.studies.runs import noisy, trained
-from innerloop.studies.study import Findings, Tables, declare
-from innerloop.studies.tables import curve, rows_where, stacked
-from innerloop.training.config import RunConfig
+from innerloop.studies.study import Measures, Runs, Tables, declare
 from innerloop.training.families import Scale
 
-NOISES: dict[Scale, tuple[float, ...]] = {
-    "smoke": (0.0, 0.1, 1.0),
-    "laptop": (0.0, 0.1, 1.0),
-    "paper": (0.0, 0.1, 1.0),
-}
+NOISES = (0.0, 0.1, 1.0)
 ITERATIONS = (5, 10, 15, 20)
-OWN = "AlgoFormer"
 SHORT = "AlgoFormer, T = 10"
 """The paper's second model, (T, dT) = (10, 10)."""
 ALGORITHMS = {
@@ -34,6 +31,7 @@ ALGORITHMS = {
     **{f"GD, {steps}": GradientDescent(steps) for steps in ITERATIONS},
 }
 """Newton starts at 1 / |S S'|_F; gradient descent has the step size 1 / L of each prefix."""
+MOST, COMPARED = f"Newton, {ITERATIONS[-1]}", "compared"
 COLOURED = tuple(
     label
     for steps in ITERATIONS
@@ -42,49 +40,58 @@ COLOURED = tuple(
 """A colour for each method, and a kind of line for each number of iterations."""
 
 
-def _run(label: str, noise: float) -> str:
-    return f"{label}, sigma {noise:g}"
-
-
-def _fig5_runs(scale: Scale) -> Mapping[str, RunConfig]:
-    runs = {_run(OWN, noise): noisy("algoformer-linear", scale, noise) for noise in NOISES[scale]}
+def _fig5_runs(scale: Scale) -> Runs:
+    runs = {with_noise(OWN, noise): noisy("algoformer-linear", scale, noise) for noise in NOISES}
     if scale == "paper":
         short = ("model.backbone.loops=10", "window=10", "loops.start=10")
-        for noise in NOISES[scale]:
+        for noise in NOISES:
             change = f"task.noise={noise:g}"
-            runs[_run(SHORT, noise)] = trained("algoformer-linear", scale, change, *short)
+            runs[with_noise(SHORT, noise)] = trained("algoformer-linear", scale, change, *short)
     return runs
 
 
 def _draw_fig5(tables: Tables) -> Figure:
     table = tables["by-examples"]
-    noises = list(dict.fromkeys(table["sigma"]))
-    figure, axes = panels(len(noises), size=(3.7, 3.5))
-    for panel, noise in zip(axes, noises, strict=True):
-        rows = rows_where(table, {"sigma": noise})
-        of_algorithms = rows["label"].isin(list(ALGORITHMS))
-        # Eight bands on top of each other cannot be told apart: the table has them.
-        for kind, band in (
-            (rows.loc[of_algorithms, :], False),
-            (rows.loc[~of_algorithms, :], True),
-        ):
-            draw_curves(panel, kind, x="examples", order=COLOURED, band=band, floor=1e-5)
-        name(panel, title=f"linear regression, $\\sigma$ = {noise:g}", x="in-context samples")
+    own = ~table["label"].isin(list(ALGORITHMS))
+    # Eight bands on top of each other cannot be told apart: the table has them.
+    table = table.assign(own=own, low=table["low"].where(own), high=table["high"].where(own))
+    figure, axes = drawing.facets(
+        table.sort_values("own", kind="stable"), "sigma", x="examples", order=COLOURED, floor=1e-5,
+        title=lambda noise: f"linear regression, $\\sigma$ = {noise:g}",
+        names=(samples.SAMPLES, ERROR), size=(3.7, 3.5),
+    )  # fmt: skip
+    for panel in axes.values():
         panel.set_ylim(top=10.0)
-    axes[0].set_ylabel("squared error / E[y²]", fontsize=9)
-    legend(figure, axes, columns=5)
+    drawing.legend(figure, axes.values(), columns=5)
     return figure
 
 
-def _with_noise(noise: float, *, hindsight: bool) -> Claim:
+def _against_best(algorithms: Iterable[str], noise: float) -> Statistic:
+    """The AlgoFormer's error over the least of the algorithms'."""
+    others = tuple(algorithms)
+
+    def statistic(m: Averages) -> torch.Tensor:
+        own, *errors = (m[f"{with_noise(label, noise)}, {COMPARED}"] for label in (OWN, *others))
+        return own / torch.stack(errors).amin(dim=0)
+
+    return statistic
+
+
+def _ahead(algorithm: str) -> Statistic:
+    return _against_best((label for label in ALGORITHMS if label.startswith(algorithm)), 0.0)
+
+
+def _better(noise: float, *, hindsight: bool) -> Claim:
     most = f"{ITERATIONS[-1]} iterations"
+    ending = "" if hindsight else f", {ITERATIONS[-1]}"
     return Claim(
         name=f"{'best' if hindsight else 'better'}-at-noise-{noise:g}",
         sentence=f"With noise of sigma {noise:g} it is better than both algorithms with "
         + ("any number of iterations." if hindsight else f"{most}, as many as it has loops."),
         quantity="error averaged over all prefixes, AlgoFormer / the better of both algorithms, "
         + ("with the best number of iterations" if hindsight else f"with {most}"),
-        criterion=Criterion(at_most=1.0, reason="better is lower, on the same prompts"),
+        statistic=_against_best((label for label in ALGORITHMS if label.endswith(ending)), noise),
+        criterion=at_most(1.0, "better is lower, on the same prompts"),
         over="prompts",
         ratio=True,
     )
@@ -100,7 +107,8 @@ def _with_noise(noise: float, *, hindsight: bool) -> Claim:
             sentence="Without noise the AlgoFormer is ahead of gradient descent at first.",
             quantity="error over the prefixes of 1 to d - 1 examples, AlgoFormer / gradient "
             "descent with the best number of iterations, sigma 0",
-            criterion=Criterion(at_most=1.0, reason="ahead is lower, on the same prompts"),
+            statistic=_ahead("GD"),
+            criterion=at_most(1.0, "ahead is lower, on the same prompts"),
             over="prompts",
             ratio=True,
         ),
@@ -109,9 +117,10 @@ def _with_noise(noise: float, *, hindsight: bool) -> Claim:
             sentence="It is ahead of Newton's method at first as well.",
             quantity="error over the prefixes of 1 to d - 1 examples, AlgoFormer / Newton's method "
             "with the best number of iterations, sigma 0",
-            criterion=Criterion(
-                at_most=1.0,
-                reason="ahead is lower, on the same prompts; Newton's method that has converged is "
+            statistic=_ahead("Newton"),
+            criterion=at_most(
+                1.0,
+                "ahead is lower, on the same prompts; Newton's method that has converged is "
                 "Bayes' answer here, which nothing can be ahead of",
             ),
             over="prompts",
@@ -123,15 +132,16 @@ def _with_noise(noise: float, *, hindsight: bool) -> Claim:
             "AlgoFormer does not.",
             quantity="median error after the last example, Newton's method with 20 iterations / "
             "AlgoFormer, sigma 0",
-            criterion=Criterion(
-                at_most=1e-3,
-                reason="the paper has machine precision against about 1e-3; in float32 precision "
+            statistic=samples.over(f"{MOST}, at the end", f"{OWN}, at the end"),
+            criterion=at_most(
+                1e-3,
+                "the paper has machine precision against about 1e-3; in float32 precision "
                 "is about 1e-14 of squares, and a thousand times is far more than chance",
             ),
             over="prompts",
             paper="machine precision / 1e-3",
         ),
-        *(_with_noise(noise, hindsight=late) for noise in (0.1, 1.0) for late in (False, True)),
+        *(_better(noise, hindsight=late) for noise in (0.1, 1.0) for late in (False, True)),
     ),
     draw=_draw_fig5,
     runs=_fig5_runs,
@@ -141,93 +151,40 @@ def _with_noise(noise: float, *, hindsight: bool) -> Claim:
         "laptop": "5 dimensions, 11 points, width 64, 1500 steps of a faster optimiser; no "
         "AlgoFormer of 10 loops.",
     },
+    notes=(
+        "Newton's method that has converged is least squares of minimum norm, which is Bayes' "
+        "answer without noise; with noise, few iterations of either algorithm act as a "
+        "penalty, and the best number of them is taken with hindsight.",
+    ),
 )
-def fig5(lab: Lab) -> Findings:
+def fig5(lab: Lab) -> Measures:
     """Error by prefix of the AlgoFormer and of both algorithms, at each level of noise."""
-    curves: dict[tuple[float, str], list[Tensor]] = {}
-    measured: dict[str, list[Quantity]] = {}
-    for seed in lab.seeds:
-        for noise in NOISES[lab.scale]:
-            config = lab.run(_run(OWN, noise)).config
-            prompt = lab.draw(config.task, config.points, seed=seed)
-            found = _errors(lab, noise, config.task, prompt, seed)  # (P, n) each
-            for label, errors in found.items():
-                curves.setdefault((noise, label), []).append(errors)
-            if noise > 0:
-                own = with_noise(lab, found, noise, seed)
-            else:
-                own = without_noise(lab, found, config.task.dims, seed)
-            for claim, quantity in own.items():
-                measured.setdefault(claim, []).append(quantity)
-    return Findings(
-        tables={
-            "by-examples": stacked(
-                [
-                    curve(lab, errors, "examples", {"sigma": noise, "label": label})
-                    for (noise, label), errors in curves.items()
-                ]
-            )
-        },
-        measured=measured,
-        notes=(
-            "Newton's method that has converged is least squares of minimum norm, which is Bayes' "
-            "answer without noise; with noise, few iterations of either algorithm act as a "
-            "penalty, and the best number of them is taken with hindsight.",
-        ),
-    )
-
-
-def _errors(lab: Lab, noise: float, task: Task, prompt: Prompt, seed: int) -> dict[str, Tensor]:
-    """Errors by prefix (P, n) of the trained models and of both algorithms, by label."""
     models = (OWN, SHORT) if lab.scale == "paper" else (OWN,)
-    trained_ones = {label: lab.model(_run(label, noise), seed) for label in models}
-    return {
-        label: lab.errors(learner, prompt, task)
-        for label, learner in (trained_ones | ALGORITHMS).items()
-    }
+    measures: dict[str, Measured] = {}
+    for noise in NOISES:
+        config = lab.config(with_noise(OWN, noise))
+        prompt = lab.draw(config.task, config.points)
+        learners = {label: lab.learner(with_noise(label, noise)) for label in models}
+        measures |= compared(lab, learners | ALGORITHMS, prompt, config.task, noise)
+    return measures
 
 
-def with_noise(
-    lab: Lab, found: Mapping[str, Tensor], noise: float, seed: int
-) -> dict[str, Quantity]:
-    """Against both algorithms with the most iterations, and with any number of them."""
-    averages = {label: errors.mean(dim=1) for label, errors in found.items()}  # (P,) each
-    most = {
-        label: part
-        for label, part in averages.items()
-        if label == OWN or label.endswith(f", {ITERATIONS[-1]}")
-    }
-    return {
-        f"better-at-noise-{noise:g}": against_best(lab, most, seed),
-        f"best-at-noise-{noise:g}": against_best(lab, averages, seed),
-    }
+def compared(
+    lab: Lab, learners: Mapping[str, Learner[Any]], prompt: Prompt, task: Task, noise: float
+) -> dict[str, Measured]:
+    """Errors by prefix by label, and what of them claims compare.
 
-
-def without_noise(
-    lab: Lab, found: Mapping[str, Tensor], dims: int, seed: int
-) -> dict[str, Quantity]:
-    """Ahead at first, behind later."""
-    first = {label: errors[:, 1:dims].mean(dim=1) for label, errors in found.items()}  # (P,) each
-
-    def against(algorithm: str) -> Quantity:
-        chosen = {
-            label: part for label, part in first.items() if label.startswith((OWN, algorithm))
+    With noise the mean over all prefixes; without, that over 1 to d - 1 examples, and the median
+    at the end.
+    """
+    measures: dict[str, Measured] = {}
+    for label, learner in learners.items():
+        errors = lab.error(learner, prompt, task, label=label)
+        part = errors if noise else errors.at(examples=slice(1, task.dims))
+        measures |= {
+            with_noise(label, noise): replace(errors, keys={"sigma": noise}),
+            f"{with_noise(label, noise)}, {COMPARED}": part.mean("examples"),
         }
-        return against_best(lab, chosen, seed)
-
-    newton = found[f"Newton, {ITERATIONS[-1]}"][:, -1]  # (P,)
-    return {
-        "ahead-of-gradient-descent-early": against("GD"),
-        "ahead-of-newton-early": against("Newton"),
-        "newton-wins-late": lab.ratio_of_medians(newton, found[OWN][:, -1], seed=seed),
-    }
-
-
-def against_best(lab: Lab, parts: Mapping[str, Tensor], seed: int) -> Quantity:
-    """The AlgoFormer's mean over the least mean of the algorithms, from numbers (P,) by label."""
-    others = [part for label, part in parts.items() if label in ALGORITHMS]
-    values = torch.stack([parts[OWN], *others], dim=1)  # (P, 1 + algorithms)
-    return estimate(
-        lambda means: means[..., 0] / means[..., 1:].amin(dim=-1), values, draws=lab.draws,
-        generator=lab.generator("bootstrap", seed),
-    )  # fmt: skip
+        if noise == 0:
+            measures[f"{label}, at the end"] = replace(errors.at(examples=-1), average="median")
+    return measures

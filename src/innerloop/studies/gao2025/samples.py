@@ -2,27 +2,21 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-import torch
-from torch import Tensor
-
-from innerloop.analysis.error import SLICE, squared_errors
-from innerloop.core.iterate import predict
+from innerloop.analysis import Measured, Statistic
+from innerloop.analysis.error import squared_errors
+from innerloop.analysis.similarity import predict_in_parts
 from innerloop.core.learner import Learner, Traits
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
 from innerloop.learners import Ridge
 from innerloop.learners.through import Through
-from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.gao_representation import features, history_features
+from innerloop.studies.claim import Claim, Criterion, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
-from innerloop.studies.tables import record
-from innerloop.tasks import ChainOfThought, RepresentationAR, RepresentationRegression
-from innerloop.training.config import RunConfig
+from innerloop.studies.study import Runs
 from innerloop.training.families import Scale
 
 ALGOFORMER, STANDARD, LOOPED = "AlgoFormer", "standard", "looped"
@@ -32,13 +26,20 @@ REFERENCE, NOISE = "ridge on Φ", "noise"
 LABELS = (*RECIPES, REFERENCE, NOISE)
 """In the order of the colours."""
 
-CLEARLY = Criterion(
-    at_most=0.8, reason="two seeds of one model differ by about a quarter: less is better by more"
-)
-FAR = Criterion(
-    at_most=0.5, reason="far ahead is read as a factor of two, several times the seeds'"
-)
-QUARTER = "over the last quarter of the samples"
+CLEARLY = at_most(0.8, "two seeds of one model differ by about a quarter: less is better by more")
+FAR = at_most(0.5, "far ahead is read as a factor of two, several times the seeds'")
+SAMPLES, QUARTER = "in-context samples", "over the last quarter of the samples"
+ABOVE = " above the noise"
+
+
+def with_noise(label: str, noise: float) -> str:
+    """What runs and measures at a level of noise are called."""
+    return f"{label}, sigma {noise:g}"
+
+
+def over(first: str, second: str) -> Statistic:
+    """The average of one measure over that of another."""
+    return lambda m: m[first] / m[second]
 
 
 def better(other: str, *, criterion: Criterion = CLEARLY, above: str = "") -> Claim:
@@ -47,6 +48,7 @@ def better(other: str, *, criterion: Criterion = CLEARLY, above: str = "") -> Cl
         name=f"beats-{other}",
         sentence=f"The AlgoFormer is better than the {other} transformer.",
         quantity=f"error{above} {QUARTER}, AlgoFormer / {other}",
+        statistic=over(f"{ALGOFORMER}{above}, late", f"{other}{above}, late"),
         criterion=criterion,
         over="seeds",
         ratio=True,
@@ -57,13 +59,14 @@ FALLS = Claim(
     name="falls-with-samples",
     sentence="The AlgoFormer's error decreases with the number of in-context samples.",
     quantity="error of the AlgoFormer, last quarter of the samples / first quarter",
-    criterion=Criterion(at_most=1.0, reason="a decrease, whichever prompts are drawn"),
+    statistic=over(f"{ALGOFORMER}, late", f"{ALGOFORMER}, early"),
+    criterion=at_most(1.0, "a decrease, whichever prompts are drawn"),
     over="prompts",
     ratio=True,
 )
 
 
-def three_models(family: str, scale: Scale, *changes: str) -> dict[str, RunConfig]:
+def three_models(family: str, scale: Scale, *changes: str) -> Runs:
     """The runs of the three models on a family, all of the same number of steps."""
     # At laptop scale the recipes give the stack more steps than the loops; the paper does not.
     steps = ("steps=1200",) if scale == "laptop" else ()
@@ -73,113 +76,89 @@ def three_models(family: str, scale: Scale, *changes: str) -> dict[str, RunConfi
     }
 
 
-def by_sample(task: Task, values: Tensor) -> Tensor:
-    """Values by position (.., n) as values by in-context sample (.., m).
-
-    A series has its first sample once its history is complete; a chain is one sample, of which the
-    thoughts are averaged; elsewhere a position is a sample.
-    """
-    if isinstance(task, RepresentationAR):
-        return values[..., task.order - 1 :]  # (.., n - q + 1)
-    if isinstance(task, ChainOfThought):
-        length = task.layers + 1
-        whole = values.shape[-1] // length * length
-        chains = values[..., :whole].unflatten(-1, (-1, length))  # (.., m, L + 1)
-        return chains[..., : task.layers].mean(dim=-1)  # (.., m)
-    return values
+def early(errors: Measured) -> Measured:
+    """The mean over the first quarter of the samples."""
+    return errors.at(examples=slice(_quarter(errors))).mean("examples")
 
 
-def early(errors: Tensor) -> Tensor:
-    """The mean over the first quarter of the samples: (P, m) to (P,)."""
-    return errors[:, : _quarter(errors)].mean(dim=1)
+def late(errors: Measured) -> Measured:
+    """The mean over the last quarter of the samples."""
+    return errors.at(examples=slice(-_quarter(errors), None)).mean("examples")
 
 
-def late(errors: Tensor) -> Tensor:
-    """The mean over the last quarter of the samples: (P, m) to (P,)."""
-    return errors[:, -_quarter(errors) :].mean(dim=1)
+def _quarter(errors: Measured) -> int:
+    return math.ceil(errors.values.shape[1] / 4)
 
 
-def _quarter(errors: Tensor) -> int:
-    return math.ceil(errors.shape[1] / 4)
+def quarters(errors: Mapping[str, Measured], above: str = "") -> dict[str, Measured]:
+    """What `better` and `FALLS` compare, of errors by sample by label."""
+    return {
+        f"{ALGOFORMER}{above}, early": early(errors[ALGOFORMER]),
+        **{f"{label}{above}, late": late(errors[label]) for label in RECIPES},
+    }
 
 
-def ridge_on_features(task: Task) -> Through:
+def ridge_on_features(noise: float) -> Through:
     """What knows Phi and has only A to find: Bayes' answer, as A is normal and so is the noise."""
-    if isinstance(task, RepresentationAR):
-        transform, noise = history_features(task.representation, task.order), task.noise
-    else:
-        assert isinstance(task, RepresentationRegression)
-        transform, noise = features(task.representation), task.noise
-    return Through(transform, Ridge(noise**2), traits=Traits(), label="Phi")
+    return Through(_features, Ridge(noise**2), traits=Traits(), label="Phi")
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Samples:
-    """Errors by sample, (P, m) each, of several learners on the same prompts, by label."""
-
-    errors: dict[str, Tensor]
-    above: dict[str, Tensor]
-    """The same from the answers without their noise: what a model has above it, on average."""
+def _features(prompt: Prompt) -> Prompt:
+    """Pairs of Phi and y."""
+    return Prompt(xs=prompt.truth["features"], ys=prompt.ys)
 
 
 def sample_errors(
-    lab: Lab, runs: Mapping[str, str], seed: int, *, reference: bool = False
-) -> Samples:
-    """The errors of the models of some runs, by label; with `reference` those of ridge on Phi."""
-    config = lab.run(next(iter(runs.values()))).config
-    task, points = config.task, config.points
-    prompt = lab.draw(task, points, seed=seed)
-    learners: dict[str, Learner[Any]] = {label: lab.model(run, seed) for label, run in runs.items()}
-    if reference:
-        learners[REFERENCE] = ridge_on_features(task)
-    errors: dict[str, Tensor] = {}
-    above: dict[str, Tensor] = {}
+    lab: Lab, runs: Mapping[str, str], *, noise: float | None = None
+) -> tuple[dict[str, Measured], dict[str, Measured]]:
+    """Errors by sample of the models of some runs, by label, and how far they are from A Phi.
+
+    With `noise` also those of ridge on Phi, and the noise as a curve of one place: a level.
+    """
+    config = lab.config(next(iter(runs.values())))
+    prompt = lab.draw(config.task, config.points)
+    learners: dict[str, Learner[Any]] = {label: lab.learner(run) for label, run in runs.items()}
+    if noise is not None:
+        learners[REFERENCE] = ridge_on_features(noise)
+    errors: dict[str, Measured] = {}
+    above: dict[str, Measured] = {}
     for label, learner in learners.items():
         lab.tell(label)
-        errors[label], above[label] = with_and_without_noise(learner, prompt, task)  # (P, m) each
-    return Samples(errors=errors, above=above)
+        each = with_and_without_noise(learner, prompt, config.task)
+        errors[label], above[label] = (replace(one, label=label) for one in each)
+    if noise:
+        errors[NOISE] = noise_level(noise, config.task, config.points)
+    return errors, above
 
 
 def with_and_without_noise(
     learner: Learner[Any], prompt: Prompt, task: Task
-) -> tuple[Tensor, Tensor]:
-    """Squared errors over the task's scale by sample, from y and from y without noise: (P, m)."""
-    answers = _answers(learner, prompt)  # (P, n, k)
+) -> tuple[Measured, Measured]:
+    """Squared errors over the task's scale by sample, from y and from y without noise, A Phi.
+
+    Without Phi there is no noise.
+    """
+    answers = predict_in_parts(learner, prompt)  # (P, n, k)
+    right = prompt
+    if "features" in prompt.truth:
+        right = replace(prompt, ys=prompt.truth["features"] @ prompt.truth["A"])  # (P, n, k)
+    squares = (squared_errors(answers, each) for each in (prompt, right))  # (P, n) each
     scale = task.scale_at(prompt.points)  # (n,)
-    squares = [squared_errors(answers, right) / scale for right in (prompt, _noiseless(prompt))]
-    whole, above = (by_sample(task, found) for found in squares)  # (P, m) each
+    whole, above = (
+        Measured(values=task.by_sample(each / scale), axes=("examples",), scale="log")
+        for each in squares
+    )  # (P, m) each
     return whole, above
 
 
-def _answers(learner: Learner[Any], prompt: Prompt) -> Tensor:
-    """Predictions (P, n, k), some prompts at a time."""
-    with torch.no_grad():
-        parts = [
-            predict(learner, prompt.select(slice(start, start + SLICE)))
-            for start in range(0, prompt.batch, SLICE)
-        ]
-    return torch.cat(parts)
+def noise_level(noise: float, task: Task, points: int) -> Measured:
+    """The noise's variance over the task's scale, at one place, which is drawn as a level."""
+    value = noise**2 / task.scale_at(points)[-1:]  # (1,)
+    return replace(Measured.exact(value, "examples"), label=NOISE)
 
 
-def _noiseless(prompt: Prompt) -> Prompt:
-    """The prompt with A Phi for outputs, to score answers by; as it is where there is no Phi."""
-    if "features" not in prompt.truth:
-        return prompt
-    return replace(prompt, ys=prompt.truth["features"] @ prompt.truth["A"])  # (P, n, k)
-
-
-def noise_level(task: Task, points: int, keys: Mapping[str, object]) -> pd.DataFrame:
-    """The noise as a curve of one place, which is drawn as a level; no row without noise."""
-    noise = getattr(task, "noise", 0.0)
-    value = float(noise**2 / task.scale_at(points)[-1])
-    count = 1 if value > 0 else 0
-    return record(
-        {
-            **{key: [told] * count for key, told in keys.items()},
-            "examples": [0] * count,
-            **{
-                column: [value] * count
-                for column in ("mean", "median", "low", "high", "seed low", "seed high")
-            },
-        }
-    )
+def keyed(
+    measures: Mapping[str, Measured], suffix: str = "", **keys: object
+) -> dict[str, Measured]:
+    """The measures with further columns in their tables, and with a suffix to their names."""
+    return {f"{name}{suffix}": replace(each, keys=keys) for name, each in measures.items()}

@@ -1,18 +1,14 @@
 """Figure 4: how many layers and heads the modules of an AlgoFormer need."""
 
-from collections.abc import Mapping
-
 from matplotlib.figure import Figure
-from torch import Tensor
 
+from innerloop.analysis import Measured, drawing
+from innerloop.analysis.drawing import ERROR
 from innerloop.studies.claim import Claim
-from innerloop.analysis.drawing import draw_curves, legend, name, panels
-from innerloop.studies.gao2025.samples import CLEARLY, QUARTER, late, sample_errors
+from innerloop.studies.gao2025 import samples
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity
 from innerloop.studies.runs import trained
-from innerloop.studies.study import Findings, Tables, declare
-from innerloop.studies.tables import curve, rows_where, stacked
+from innerloop.studies.study import Measures, Runs, Tables, declare
 from innerloop.training.config import RunConfig
 from innerloop.training.families import Scale
 
@@ -21,71 +17,54 @@ STACKS: dict[Scale, tuple[int, ...]] = {
     "laptop": (3, 8),
     "paper": (3, 12, 14, 20, 22),
 }
-"""Layers of the standard transformers; AlgoFormers have one and two a module."""
+"""Layers of the standard transformers; AlgoFormers have one and two per module."""
 HEADS: dict[Scale, tuple[int, ...]] = {"smoke": (1, 2), "laptop": (1, 4), "paper": (2, 4, 8, 16)}
 USUAL_HEADS: dict[Scale, int] = {"smoke": 2, "laptop": 4, "paper": 8}
 """Of a block in the recipes: what the curve of one layer has."""
 
 
-def _steps(scale: Scale) -> tuple[str, ...]:
-    return ("steps=800",) if scale == "laptop" else ()
+STACK, LAYERS, HEADED = "standard, L = {}", "AlgoFormer, L = {}", "AlgoFormer, h = {}"
+"""Labels of runs, by the number that varies."""
+
+
+def sized(recipe: str, scale: Scale, *sizes: str) -> RunConfig:
+    """A model whose backbone has other sizes (`heads=4`); at laptop scale in fewer steps."""
+    steps = ("steps=800",) if scale == "laptop" else ()
+    changes = (f"model.backbone.{size}" for size in sizes)
+    return trained(f"{recipe}-representation", scale, *changes, *steps)
 
 
 def algoformer_of_layers(scale: Scale, layers: int) -> RunConfig:
     """An AlgoFormer with so many layers in each of its modules."""
-    changes = tuple(f"model.backbone.{part}={layers}" for part in ("pre", "layers", "post"))
-    return trained("algoformer-representation", scale, *changes, *_steps(scale))
+    return sized("algoformer", scale, *(f"{part}={layers}" for part in ("pre", "layers", "post")))
 
 
 def algoformer_of_heads(scale: Scale, heads: int) -> RunConfig:
-    """An AlgoFormer with so many heads a layer."""
-    change = f"model.backbone.heads={heads}"
-    return trained("algoformer-representation", scale, change, *_steps(scale))
+    """An AlgoFormer with so many heads per layer."""
+    return sized("algoformer", scale, f"heads={heads}")
 
 
-def standard_of_layers(scale: Scale, layers: int) -> RunConfig:
-    """A stack of so many layers."""
-    change = f"model.backbone.layers={layers}"
-    return trained("standard-representation", scale, change, *_steps(scale))
-
-
-def _stack(layers: int) -> str:
-    return f"standard, L = {layers}"
-
-
-def _algoformer(layers: int) -> str:
-    return f"AlgoFormer, L = {layers}"
-
-
-def _heads(heads: int) -> str:
-    return f"AlgoFormer, h = {heads}"
-
-
-def _fig4_runs(scale: Scale) -> Mapping[str, RunConfig]:
+def _fig4_runs(scale: Scale) -> Runs:
     return {
-        **{_stack(layers): standard_of_layers(scale, layers) for layers in STACKS[scale]},
-        **{_algoformer(layers): algoformer_of_layers(scale, layers) for layers in (1, 2)},
-        **{_heads(heads): algoformer_of_heads(scale, heads) for heads in HEADS[scale]},
+        **{STACK.format(n): sized("standard", scale, f"layers={n}") for n in STACKS[scale]},
+        **{LAYERS.format(n): algoformer_of_layers(scale, n) for n in (1, 2)},
+        **{HEADED.format(n): algoformer_of_heads(scale, n) for n in HEADS[scale]},
     }
 
 
 def _draw_fig4(tables: Tables) -> Figure:
-    table = tables["by-examples"]
-    figure, axes = panels(2, columns=2, size=(4.2, 3.3))
-    for axis, kind, title in zip(
-        axes, ("layers", "heads"), ("number of layers", "number of heads"), strict=True
-    ):
-        rows = rows_where(table, {"varied": kind})
-        draw_curves(axis, rows, x="examples", order=list(dict.fromkeys(table["label"])))
-        name(axis, title=title, x="in-context samples", y="squared error / E[y²]")
-    legend(figure, axes)
+    figure, axes = drawing.facets(
+        tables["by-examples"], "varied", x="examples", title=lambda kind: f"number of {kind}",
+        names=(samples.SAMPLES, ERROR), columns=2, size=(4.2, 3.3),
+    )  # fmt: skip
+    drawing.legend(figure, axes.values())
     return figure
 
 
-def _better(own: str, sentence: str, quantity: str) -> Claim:
+def _better(own: str, sentence: str, quantity: str, *, of: tuple[str, str]) -> Claim:
     return Claim(
-        name=own, sentence=sentence, quantity=f"error {QUARTER}, {quantity}", criterion=CLEARLY,
-        over="seeds", ratio=True,
+        name=own, sentence=sentence, quantity=f"error {samples.QUARTER}, {quantity}",
+        statistic=samples.over(*of), criterion=samples.CLEARLY, over="seeds", ratio=True,
     )  # fmt: skip
 
 
@@ -99,21 +78,25 @@ def _better(own: str, sentence: str, quantity: str) -> Claim:
             "An AlgoFormer of one layer a module beats a standard transformer of the same size, "
             "three layers.",
             "AlgoFormer L = 1 / standard L = 3",
+            of=("L = 1", "shallowest stack"),
         ),
         _better(
             "beats-the-deepest",
             "It beats a standard transformer as deep as its loops.",
             "AlgoFormer L = 1 / the deepest standard transformer",
+            of=("L = 1", "deepest stack"),
         ),
         _better(
             "layers-help",
             "More layers lead to lower errors.",
             "AlgoFormer L = 2 / L = 1",
+            of=("L = 2", "L = 1"),
         ),
         _better(
             "heads-help",
             "More heads lead to lower errors.",
             "the usual number of heads / the fewest (at laptop scale 4 / 1, in the paper 8 / 2)",
+            of=("usual heads", "fewest heads"),
         ),
     ),
     draw=_draw_fig4,
@@ -126,39 +109,21 @@ def _better(own: str, sentence: str, quantity: str) -> Claim:
         "heads.",
     },
 )
-def fig4(lab: Lab) -> Findings:
+def fig4(lab: Lab) -> Measures:
     """Error by sample of AlgoFormers and stacks of several sizes, without noise."""
     stacks, heads = STACKS[lab.scale], HEADS[lab.scale]
     labels = {
-        "layers": [*map(_stack, stacks), *map(_algoformer, (1, 2))],
-        "heads": [*map(_heads, heads)],
+        "layers": [*map(STACK.format, stacks), *map(LAYERS.format, (1, 2))],
+        "heads": [*map(HEADED.format, heads)],
     }
-    curves: dict[str, list[Tensor]] = {}
-    measured: dict[str, list[Quantity]] = {}
-    usual = USUAL_HEADS[lab.scale]
-    pairs = {
-        "beats-three-layers": (_algoformer(1), _stack(min(stacks))),
-        "beats-the-deepest": (_algoformer(1), _stack(max(stacks))),
-        "layers-help": (_algoformer(2), _algoformer(1)),
-        "heads-help": (_heads(usual), _heads(min(heads))),
-    }
-    for seed in lab.seeds:
-        runs = {label: label for kind in labels.values() for label in kind}
-        found = sample_errors(lab, runs, seed).errors  # (P, m) each
-        for label, errors in found.items():
-            curves.setdefault(label, []).append(errors)
-        for claim, (first, second) in pairs.items():
-            ratio = lab.ratio(late(found[first]), late(found[second]), seed=seed)
-            measured.setdefault(claim, []).append(ratio)
-    return Findings(
-        tables={
-            "by-examples": stacked(
-                [
-                    curve(lab, curves[label], "examples", {"varied": kind, "label": label})
-                    for kind, own in labels.items()
-                    for label in own
-                ]
-            )
-        },
-        measured=measured,
-    )
+    measures: dict[str, Measured] = {}
+    for kind, own in labels.items():
+        errors, _ = samples.sample_errors(lab, {label: label for label in own})
+        measures |= samples.keyed(errors, varied=kind)
+    compared = {
+        "L = 1": LAYERS.format(1), "L = 2": LAYERS.format(2),
+        "shallowest stack": STACK.format(min(stacks)), "deepest stack": STACK.format(max(stacks)),
+        "usual heads": HEADED.format(USUAL_HEADS[lab.scale]),
+        "fewest heads": HEADED.format(min(heads)),
+    }  # fmt: skip
+    return measures | {key: samples.late(measures[label]) for key, label in compared.items()}

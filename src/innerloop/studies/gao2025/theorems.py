@@ -1,28 +1,24 @@
 """Theorems 3.1 to 3.3, 4.1 and 4.2: AlgoFormers whose weights run gradient descent and Newton."""
 
+from functools import partial
+
+from innerloop.studies import theorems
 from innerloop.studies.circuits import rows_of
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, declare
 from innerloop.studies.theorem_figure import draw_theorem
-from innerloop.studies.theorems import (
-    FreeParameter,
-    Order,
-    Theorem,
-    measure_theorem,
-    powers,
-    theorem_claims,
-)
-from innerloop.training.families import Scale
+from innerloop.studies.theorems import FreeParameter, Order, Theorem, measure_theorem
 
 SIZES = ((20, 41),)
 """The paper's own: 20 dimensions, 40 examples and a question."""
-MINUTES: dict[Scale, float] = {"smoke": 0.05, "laptop": 0.3, "paper": 0.3}
-SMALLER: dict[Scale, str] = {
-    "smoke": "Two sizes instead of thirteen, prompts of one seed instead of two, and only those "
-    "values of c that an order is fitted to."
-}
-SCORES = "c, the scale of scores"
-VALUES = powers(10, -8, -1, 2)
+declare_theorem = partial(
+    declare, paper="gao2025", draw=draw_theorem,
+    minutes={"smoke": 0.05, "laptop": 0.3, "paper": 0.3},
+    smaller={
+        "smoke": "Two sizes instead of thirteen, prompts of one seed instead of two, and only "
+        "those values of c that an order is fitted to."
+    },
+)  # fmt: skip
 
 FULL_MASK = (
     "Full attention: every prefix is a prompt of its own, and its last token is asked about; the "
@@ -30,85 +26,64 @@ FULL_MASK = (
 )
 
 
-def _descent_parameter(low: float, high: float) -> FreeParameter:
-    """The c of the loop that theorems 3.1 to 3.3 share, and where its orders are fitted.
-
-    Scores are c A at most, A the largest |f|^2 of features. From c A = 0.001 to 0.2 what follows
-    the first term does not count, and rounding, of about 1e-15 / c A, counts even less.
-    """
-    return FreeParameter(
-        name=SCORES,
-        orders=(
-            Order(form="tight", power=2, between=(low, high)),
-            Order(form="printed", power=1, between=(low, high)),
-        ),
-        values=VALUES,
-    )
+def _theorem(circuit: str, says: str, *orders: tuple[str, float, float, float]) -> Theorem:
+    """A theorem whose free parameter is c, with the form, power and range of each order."""
+    parameter = FreeParameter(
+        name="c, the scale of scores",
+        orders=tuple(Order(form=form, power=power, between=(low, high))
+                     for form, power, low, high in orders),
+        values=theorems.powers(10, -8, -1, 2),
+    )  # fmt: skip
+    return Theorem(rows=rows_of(circuit), says=says, parameter=parameter, sizes=SIZES)
 
 
-REPRESENTATION = Theorem(
-    rows=rows_of("representation"),
-    says="An AlgoFormer runs gradient descent on regression through a representation: after every "
-    "loop its answer is that of the algorithm.",
-    parameter=_descent_parameter(1e-5, 1e-3),  # A = 78
-    sizes=SIZES,
+# Theorems 3.1 to 3.3 share a loop. Its scores are c A at most, A the largest |f|^2 of features.
+# From c A = 0.001 to 0.2 what follows the first term does not count, and rounding, of about
+# 1e-15 / c A, counts even less.
+REPRESENTATION = _theorem(
+    "representation",
+    "An AlgoFormer runs gradient descent on regression through a representation: after every loop "
+    "its answer is that of the algorithm.",
+    ("tight", 2, 1e-5, 1e-3),  # A = 78
+    ("printed", 1, 1e-5, 1e-3),
 )
-AUTOREGRESSION = Theorem(
-    rows=rows_of("autoregression"),
-    says="An AlgoFormer runs gradient descent on a series through a representation of its last q "
+AUTOREGRESSION = _theorem(
+    "autoregression",
+    "An AlgoFormer runs gradient descent on a series through a representation of its last q "
     "tokens, which q heads copy: after every loop its answer is that of the algorithm.",
-    parameter=_descent_parameter(1e-4, 1e-2),  # A = 14
-    sizes=SIZES,
+    ("tight", 2, 1e-4, 1e-2),  # A = 14
+    ("printed", 1, 1e-4, 1e-2),
 )
-CHAIN = Theorem(
-    rows=rows_of("chain"),
-    says="An AlgoFormer filters the tokens of one level of a chain of thought and runs gradient "
+CHAIN = _theorem(
+    "chain",
+    "An AlgoFormer filters the tokens of one level of a chain of thought and runs gradient "
     "descent on them: after every loop its answer is that of the algorithm.",
-    parameter=_descent_parameter(1e-4, 1e-2),  # A = 18
-    sizes=SIZES,
+    ("tight", 2, 1e-4, 1e-2),  # A = 18
+    ("printed", 1, 1e-4, 1e-2),
 )
-NEWTON = Theorem(
-    rows=rows_of("newton-softmax"),
-    says="An AlgoFormer runs Newton's method: after every loop its answer is that of the "
-    "algorithm.",
-    parameter=FreeParameter(
-        name=SCORES,
-        # Scores are c times at most 1, as X M X' has no larger eigenvalue.
-        orders=(
-            Order(form="tight", power=2, between=(1e-3, 1e-1)),
-            Order(form="printed", power=1, between=(1e-4, 1e-2)),
-        ),
-        values=VALUES,
-    ),
-    sizes=SIZES,
+NEWTON = _theorem(
+    "newton-softmax",
+    "An AlgoFormer runs Newton's method: after every loop its answer is that of the algorithm.",
+    # Scores are c times at most 1, as X M X' has no larger eigenvalue.
+    ("tight", 2, 1e-3, 1e-1),
+    ("printed", 1, 1e-4, 1e-2),
 )
-CAUSAL = Theorem(
-    rows=rows_of("causal-gradient-descent"),
-    says="A causal AlgoFormer runs gradient descent at every position on the examples before it: "
+CAUSAL = _theorem(
+    "causal-gradient-descent",
+    "A causal AlgoFormer runs gradient descent at every position on the examples before it: "
     "after every loop its answers are those of the algorithm.",
-    parameter=FreeParameter(
-        name=SCORES,
-        # c^5 of the antithetic heads, divided by the c that products are taken out with, falls so
-        # fast that it is below rounding at 1e-4.
-        orders=(
-            Order(form="antithetic", power=4, between=(1e-3, 1e-2)),
-            Order(form="sink", power=2, between=(1e-4, 1e-2)),
-            Order(form="printed-scale", power=1, between=(1e-4, 1e-2)),
-        ),
-        values=VALUES,
-    ),
-    sizes=SIZES,
+    # c^5 of the antithetic heads, divided by the c that products are taken out with, falls so fast
+    # that it is below rounding at 1e-4.
+    ("antithetic", 4, 1e-3, 1e-2),
+    ("sink", 2, 1e-4, 1e-2),
+    ("printed-scale", 1, 1e-4, 1e-2),
 )
 
 
-@declare(
-    paper="gao2025",
+@declare_theorem(
     id="thm3.1",
     title="AlgoFormers run gradient descent through a representation",
-    claims=theorem_claims(REPRESENTATION),
-    draw=draw_theorem,
-    minutes=MINUTES,
-    smaller=SMALLER,
+    claims=theorems.theorem_claims(REPRESENTATION),
     notes=(
         FULL_MASK,
         "Phi has two layers and there are two outputs; L layers before the loop are enough of "
@@ -120,14 +95,10 @@ def thm31(lab: Lab) -> Measures:
     return measure_theorem(lab, REPRESENTATION)
 
 
-@declare(
-    paper="gao2025",
+@declare_theorem(
     id="thm3.2",
     title="AlgoFormers run gradient descent on series through a representation",
-    claims=theorem_claims(AUTOREGRESSION),
-    draw=draw_theorem,
-    minutes=MINUTES,
-    smaller=SMALLER,
+    claims=theorems.theorem_claims(AUTOREGRESSION),
     notes=(FULL_MASK, "The series depends on its last two tokens, q = 2."),
 )
 def thm32(lab: Lab) -> Measures:
@@ -135,14 +106,10 @@ def thm32(lab: Lab) -> Measures:
     return measure_theorem(lab, AUTOREGRESSION)
 
 
-@declare(
-    paper="gao2025",
+@declare_theorem(
     id="thm3.3",
     title="AlgoFormers run gradient descent on one level of a chain of thought",
-    claims=theorem_claims(CHAIN),
-    draw=draw_theorem,
-    minutes=MINUTES,
-    smaller=SMALLER,
+    claims=theorems.theorem_claims(CHAIN),
     notes=(
         FULL_MASK,
         "It equals gradient descent, which does not mean that it solves deep levels: their "
@@ -154,14 +121,10 @@ def thm33(lab: Lab) -> Measures:
     return measure_theorem(lab, CHAIN)
 
 
-@declare(
-    paper="gao2025",
+@declare_theorem(
     id="thm4.1",
     title="AlgoFormers run Newton's method",
-    claims=theorem_claims(NEWTON),
-    draw=draw_theorem,
-    minutes=MINUTES,
-    smaller=SMALLER,
+    claims=theorems.theorem_claims(NEWTON),
     notes=(
         FULL_MASK,
         "The paper's range for Newton's start includes 2 / |S S'|, at which the iteration does "
@@ -173,14 +136,10 @@ def thm41(lab: Lab) -> Measures:
     return measure_theorem(lab, NEWTON)
 
 
-@declare(
-    paper="gao2025",
+@declare_theorem(
     id="thm4.2",
     title="Causal AlgoFormers run gradient descent at every position",
-    claims=theorem_claims(CAUSAL),
-    draw=draw_theorem,
-    minutes=MINUTES,
-    smaller=SMALLER,
+    claims=theorems.theorem_claims(CAUSAL),
     notes=(
         "Causal attention: one pass answers every prefix.",
         "As it is printed the construction does not work (its first head counts the question "
