@@ -59,6 +59,7 @@ def facets(
     floor: float | None = None,
     columns: int = 3,
     size: tuple[float, float] = (3.6, 3.0),
+    legend: float = 0.55,
 ) -> tuple[Figure, dict[Any, Axes]]:
     """One panel of curves per value of a column, and the panels by these values.
 
@@ -67,7 +68,7 @@ def facets(
     """
     values = list(dict.fromkeys(table[by]))
     labels = list(dict.fromkeys(table["label"])) if order is None else order
-    figure, grid = panels(len(values), columns=columns, size=size)
+    figure, grid = panels(len(values), columns=columns, size=size, legend=legend)
     for axes, value in zip(grid, values, strict=True):
         rows = rows_where(table, {by: value})
         draw_curves(axes, rows, x=x, order=labels, log=log, band=band, floor=floor)

@@ -1,13 +1,14 @@
 """Figure 10: sparse linear functions, decision trees and two-layer networks, with their solvers."""
 
-from collections.abc import Mapping
+import math
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from innerloop.analysis import Averages, Measured, Statistic, drawing
 from innerloop.core.errors import NotSupportedError
 from innerloop.core.learner import Learner
 from innerloop.learners import (
@@ -19,16 +20,11 @@ from innerloop.learners import (
     NearestNeighbors,
     NetworkByAdam,
 )
-from innerloop.studies.claim import Claim, Criterion
-from innerloop.analysis.drawing import draw_curves, legend, name, panels
+from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import UNKNOWN, Quantity
 from innerloop.studies.runs import trained
-from innerloop.studies.study import Findings, Tables, declare
-from innerloop.studies.tables import curve, rows_where, stacked
-from innerloop.studies.yang2024.comparing import APART, bootstrapped, largest_ratio
-from innerloop.training.config import RunConfig
-from innerloop.training.families import Scale
+from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
+from innerloop.studies.yang2024.shared import APART
 
 TITLES = {
     "sparse": "sparse linear functions",
@@ -42,32 +38,20 @@ FEW = 10
 """Below so many examples the paper has its looped model ahead of the Lasso."""
 LASSOS = {f"Lasso, {penalty:g}": Lasso(penalty) for penalty in (1, 0.1, 0.01, 0.001, 0.0001)}
 """The Lasso with each penalty of the paper's search."""
+BOOSTED = {"XGBoost": Boosting(), "XGBoost on signs": Boosting(signs=True)}
+"""Asked fewer prompts: they fit one prefix after the other, which would take hours on all."""
 
+_NEIGHBOURS: dict[str, Learner[Any]] = {"3 nearest neighbours": NearestNeighbors()}
+_TREES = {"greedy tree": GreedyTree(), "greedy tree on signs": GreedyTree(signs=True), **BOOSTED}
 SOLVERS: dict[str, dict[str, Learner[Any]]] = {
-    "sparse": {
-        "least squares": OLS(),
-        "averaging": Averaging(),
-        "3 nearest neighbours": NearestNeighbors(),
-        **LASSOS,
-    },
-    "tree": {
-        "3 nearest neighbours": NearestNeighbors(),
-        "greedy tree": GreedyTree(),
-        "greedy tree on signs": GreedyTree(signs=True),
-        "XGBoost": Boosting(),
-        "XGBoost on signs": Boosting(signs=True),
-    },
-    "network": {
-        "least squares": OLS(),
-        "3 nearest neighbours": NearestNeighbors(),
-        "network by Adam": NetworkByAdam(),
-    },
+    "sparse": {"least squares": OLS(), "averaging": Averaging(), **_NEIGHBOURS, **LASSOS},
+    "tree": {**_NEIGHBOURS, **_TREES},
+    "network": {"least squares": OLS(), **_NEIGHBOURS, "network by Adam": NetworkByAdam()},
 }
 """What the paper draws beside the two models."""
 
-MATCHES = Criterion(
-    at_most=APART,
-    reason="two seeds of one model differ by about a quarter; a better one matches too",
+MATCHES = at_most(
+    APART, "two seeds of one model differ by about a quarter; a better one matches too"
 )
 
 
@@ -75,7 +59,7 @@ def _families(scale: Scale) -> tuple[str, ...]:
     return ("sparse",) if scale == "laptop" else tuple(TITLES)
 
 
-def _fig10_runs(scale: Scale) -> Mapping[str, RunConfig]:
+def _fig10_runs(scale: Scale) -> Runs:
     return {
         f"{kind}-{family}": trained(f"{kind}-{family}", scale)
         for family in _families(scale)
@@ -83,43 +67,51 @@ def _fig10_runs(scale: Scale) -> Mapping[str, RunConfig]:
     }
 
 
-def with_examples(errors: Tensor, most: int | None = None) -> Tensor:
-    """The mean (P,) of errors (P, n) over all prefixes but the empty one, or those up to most."""
-    return errors[:, 1 : None if most is None else most + 1].mean(dim=1)
+def with_examples(errors: Measured, most: int | None = None) -> Measured:
+    """The mean of errors over all prefixes but the empty one, or those up to most."""
+    return errors.at(examples=slice(1, None if most is None else most + 1)).mean("examples")
 
 
-def over_best_of_others(means: Tensor) -> Tensor:
-    """The first of errors (.., m) over the lowest of the others: (..)."""
-    return means[..., 0] / means[..., 1:].amin(dim=-1)
+def largest_ratio(m: Averages) -> Tensor:
+    """Looped over standard, with examples, where it is largest: (..)."""
+    return (m.several("with examples, looped") / m.several("with examples, standard")).amax(dim=-1)
+
+
+def _in_every_family(m: Averages) -> Tensor:
+    """The largest ratio; not a number where some families are not trained."""
+    trained_all = all(f"with examples, looped, {family}" in m for family in TITLES)
+    return largest_ratio(m) * (1.0 if trained_all else math.nan)
+
+
+def _over_best_lasso(part: str) -> Statistic:
+    """The looped model's error over that of the Lasso with the penalty that is best there."""
+    return lambda m: m[f"{part}, looped"] / m.several(f"{part}, Lasso").amin(dim=-1)
 
 
 def _draw_fig10(tables: Tables) -> Figure:
     table = tables["by-examples"]
-    families = list(dict.fromkeys(table["family"]))
     best = _best_lasso(table)
     others = [label for label in LASSOS if label != best]
-    trees = [label for label in SOLVERS["tree"] if label != "3 nearest neighbours"]
     # Sixteen lines of eight colours, no two of a colour in one panel: hence the empty place.
     order = [*KINDS, "3 nearest neighbours", "least squares", best, "averaging"]
-    order += ["network by Adam", others[0], "", *others[1:], *trees]
-    figure, axes = panels(len(families) + 1, columns=2, size=(4.4, 3.2), legend=0.9)
-    sparse = rows_where(table, {"family": "sparse"})
-    chosen = [rows_where(table, {"family": family}) for family in families]
-    chosen = [rows.loc[~rows["label"].isin(others), :] for rows in chosen]
-    chosen.insert(1, sparse.loc[sparse["label"].isin(["looped", *LASSOS]), :])
-    titles = [TITLES[family] for family in families]
-    titles.insert(1, "sparse: the Lasso by its penalty")
-    for panel, rows, title in zip(axes, chosen, titles, strict=True):
-        draw_curves(panel, rows, x="examples", order=order, log=False)
+    order += ["network by Adam", others[0], "", *others[1:], *_TREES]
+    sparse = table["family"] == "sparse"
+    rows = table.assign(panel=table["family"].map(TITLES)).loc[~table["label"].isin(others), :]
+    lassos = table.loc[sparse & table["label"].isin(["looped", *LASSOS]), :]
+    lassos = lassos.assign(panel="sparse: the Lasso by its penalty")
+    figure, axes = drawing.facets(
+        pd.concat([rows.loc[sparse, :], lassos, rows.loc[~sparse, :]]), "panel", x="examples",
+        order=order, log=False, columns=2, size=(4.4, 3.2), legend=0.9,
+    )  # fmt: skip
+    for panel in axes.values():
         panel.set_ylim(0, 1.5)  # least squares leaves it at as many examples as dimensions
-        name(panel, title=title, x="examples in the prompt", y="squared error / E[y²]")
-    legend(figure, axes)
+    drawing.legend(figure, axes.values())
     return figure
 
 
 def _best_lasso(table: pd.DataFrame) -> str:
     """The penalty with the lowest error over all prefixes: the one that the paper draws."""
-    errors = {label: rows_where(table, {"label": label})["mean"].mean() for label in LASSOS}
+    errors = {label: drawing.rows_where(table, {"label": label})["mean"].mean() for label in LASSOS}
     return min(errors, key=lambda label: errors[label])
 
 
@@ -133,6 +125,7 @@ def _best_lasso(table: pd.DataFrame) -> str:
             sentence="On all families the looped model matches the standard one or is better.",
             quantity="mean error over all prefixes, looped / standard, in the family where it is "
             "largest (not at laptop, where one family is trained)",
+            statistic=_in_every_family,
             criterion=MATCHES,
             over="seeds",
             ratio=True,
@@ -141,7 +134,10 @@ def _best_lasso(table: pd.DataFrame) -> str:
             name="ahead-on-sparse",
             sentence="On sparse functions the looped model outperforms the standard one.",
             quantity="mean error over all prefixes, looped / standard, sparse functions",
-            criterion=Criterion(at_most=1.0, reason="to outperform is to have less error"),
+            statistic=lambda m: (
+                m["with examples, looped, sparse"] / m["with examples, standard, sparse"]
+            ),
+            criterion=at_most(1.0, "to outperform is to have less error"),
             over="seeds",
             ratio=True,
         ),
@@ -150,7 +146,8 @@ def _best_lasso(table: pd.DataFrame) -> str:
             sentence=f"Below {FEW} examples the looped model is better than the Lasso.",
             quantity=f"mean error over 1 to {FEW - 1} examples (fewer than d), looped / Lasso with "
             "the penalty that is best there",
-            criterion=Criterion(at_most=1.0, reason="to be better is to have less error"),
+            statistic=_over_best_lasso("early"),
+            criterion=at_most(1.0, "to be better is to have less error"),
             over="prompts",
             ratio=True,
         ),
@@ -159,7 +156,8 @@ def _best_lasso(table: pd.DataFrame) -> str:
             sentence="After all examples the Lasso is more precise.",
             quantity="error after the last example, looped / Lasso with the penalty that is best "
             "there",
-            criterion=Criterion(at_least=1.0, reason="to be more precise is to have less error"),
+            statistic=_over_best_lasso("late"),
+            criterion=at_least(1.0, "to be more precise is to have less error"),
             over="prompts",
             ratio=True,
             paper="4.6",
@@ -175,71 +173,42 @@ def _best_lasso(table: pd.DataFrame) -> str:
         "networks.",
     },
 )
-def fig10(lab: Lab) -> Findings:
+def fig10(lab: Lab) -> Measures:
     """Error by prefix of both models and of every solver that the paper draws."""
-    found: dict[tuple[str, str], list[Tensor]] = {}
-    notes: dict[str, None] = {}  # each once, in order
-    measured: dict[str, list[Quantity]] = {}
-    for seed in lab.seeds:
-        for family in _families(lab.scale):
-            for label, errors in _errors(lab, family, seed, notes).items():
-                found.setdefault((family, label), []).append(errors)  # (P, n)
-        for claim, quantity in _measured(lab, found, seed).items():
-            measured.setdefault(claim, []).append(quantity)
-    tables = [
-        curve(lab, errors, "examples", {"family": family, "label": label})
-        for (family, label), errors in found.items()
-    ]
-    last = float(found["sparse", "standard"][0][:, -1].mean())
-    notes[
-        f"On sparse functions the standard model has an error of {last:.2g} after all examples: "
-        "the ratio is one of trainings as short as these."
-    ] = None
-    return Findings(tables={"by-examples": stacked(tables)}, measured=measured, notes=tuple(notes))
+    measures: dict[str, Measured] = {}
+    for family in _families(lab.scale):
+        errors = _errors(lab, family)
+        for label, own in errors.items():
+            measures[f"{family}, {label}"] = own
+        for kind in KINDS:
+            measures[f"with examples, {kind}, {family}"] = with_examples(errors[kind])
+        if family == "sparse":
+            few = min(FEW, lab.config("looped-sparse").task.dims) - 1
+            for label in ("looped", *LASSOS):
+                measures[f"early, {label}"] = with_examples(errors[label], few)
+                measures[f"late, {label}"] = errors[label].at(examples=-1)
+    if lab.seed == 0:
+        last = float(measures["sparse, standard"].values[:, -1].mean())
+        lab.note(
+            f"On sparse functions the standard model has an error of {last:.2g} after all "
+            "examples: the ratio is one of trainings as short as these."
+        )
+    return measures
 
 
-def _errors(lab: Lab, family: str, seed: int, notes: dict[str, None]) -> dict[str, Tensor]:
-    """Errors (P, n) of both models and of the solvers of a family."""
-    config = lab.run(f"looped-{family}", seed).config
-    task = config.task
-    prompt = lab.draw(task, config.points, seed=seed, purpose=family)
-    found = {
-        kind: lab.errors(lab.model(f"{kind}-{family}", seed), prompt, task) for kind in KINDS
-    }  # (P, n) each
+def _errors(lab: Lab, family: str) -> Measures:
+    """Errors by examples of both models and of the solvers of a family."""
+    config = lab.config(f"looped-{family}")
+    prompt = lab.draw(config.task, config.points, purpose=family)
     fewer = prompt.select(slice(0, lab.choose(smoke=4, laptop=128, paper=256)))
-    for label, solver in SOLVERS[family].items():
-        # XGBoost fits one prefix after the other: on all prompts that would take hours.
-        asked = fewer if isinstance(solver, Boosting) else prompt
+    learners = {kind: lab.learner(f"{kind}-{family}") for kind in KINDS} | SOLVERS[family]
+    errors: dict[str, Measured] = {}
+    for label, learner in learners.items():
+        asked = fewer if label in BOOSTED else prompt
         try:
-            found[label] = lab.errors(solver, asked, task)  # (P, n)
+            own = lab.error(learner, asked, config.task, label=label)
         except NotSupportedError as error:
-            notes[f"{label} is left out: {error}"] = None
-    return found
-
-
-def _measured(
-    lab: Lab, found: Mapping[tuple[str, str], list[Tensor]], seed: int
-) -> dict[str, Quantity]:
-    """The claims' numbers of the latest seed."""
-    every = torch.stack(
-        [
-            with_examples(found[family, kind][-1])
-            for family in _families(lab.scale)
-            for kind in KINDS
-        ],
-        dim=1,
-    )  # (P, 2 families); sparse comes first
-    few = min(FEW, lab.run("looped-sparse", seed).config.task.dims) - 1
-    solved = [found["sparse", label][-1] for label in ("looped", *LASSOS)]  # (P, n) each
-    early = torch.stack([with_examples(errors, few) for errors in solved], dim=1)  # (P, 6)
-    late = torch.stack([errors[:, -1] for errors in solved], dim=1)  # (P, 6)
-    return {
-        "matches-standard": (
-            bootstrapped(lab, largest_ratio, every, seed=seed)
-            if len(_families(lab.scale)) == len(TITLES)
-            else UNKNOWN
-        ),
-        "ahead-on-sparse": lab.ratio(every[:, 0], every[:, 1], seed=seed),
-        "ahead-of-lasso": bootstrapped(lab, over_best_of_others, early, seed=seed),
-        "lasso-more-precise": bootstrapped(lab, over_best_of_others, late, seed=seed),
-    }
+            lab.note(f"{label} is left out: {error}")
+        else:
+            errors[label] = replace(own, keys={"family": family})
+    return errors
