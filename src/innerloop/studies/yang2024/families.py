@@ -20,11 +20,11 @@ from innerloop.learners import (
     NearestNeighbors,
     NetworkByAdam,
 )
-from innerloop.studies.claim import Claim, at_least, at_most
+from innerloop.studies.claim import at_least, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
-from innerloop.studies.yang2024.shared import APART
+from innerloop.studies.yang2024.shared import APART, ratio_over_prompts, ratio_over_seeds
 
 TITLES = {
     "sparse": "sparse linear functions",
@@ -39,17 +39,15 @@ FEW = 10
 LASSOS = {f"Lasso, {penalty:g}": Lasso(penalty) for penalty in (1, 0.1, 0.01, 0.001, 0.0001)}
 """The Lasso with each penalty of the paper's search."""
 BOOSTED = {"XGBoost": Boosting(), "XGBoost on signs": Boosting(signs=True)}
-"""Asked fewer prompts: they fit one prefix after the other, which would take hours on all."""
-
-_NEIGHBOURS: dict[str, Learner[Any]] = {"3 nearest neighbours": NearestNeighbors()}
+"""Asked about fewer prompts: they fit one prefix after the other, for hours if on all."""
 _TREES = {"greedy tree": GreedyTree(), "greedy tree on signs": GreedyTree(signs=True), **BOOSTED}
+_NEIGHBOURS: dict[str, Learner[Any]] = {"3 nearest neighbours": NearestNeighbors()}
 SOLVERS: dict[str, dict[str, Learner[Any]]] = {
     "sparse": {"least squares": OLS(), "averaging": Averaging(), **_NEIGHBOURS, **LASSOS},
     "tree": {**_NEIGHBOURS, **_TREES},
     "network": {"least squares": OLS(), **_NEIGHBOURS, "network by Adam": NetworkByAdam()},
 }
 """What the paper draws beside the two models."""
-
 MATCHES = at_most(
     APART, "two seeds of one model differ by about a quarter; a better one matches too"
 )
@@ -72,6 +70,15 @@ def with_examples(errors: Measured, most: int | None = None) -> Measured:
     return errors.at(examples=slice(1, None if most is None else most + 1)).mean("examples")
 
 
+def few_and_more(label: str, errors: Measured, few: int) -> Measures:
+    """The mean errors with examples, with up to `few` of them, and with more."""
+    return {
+        f"with examples, {label}": with_examples(errors),
+        f"few examples, {label}": with_examples(errors, few),
+        f"more examples, {label}": errors.at(examples=slice(few + 1, None)).mean("examples"),
+    }
+
+
 def largest_ratio(m: Averages) -> Tensor:
     """Looped over standard, with examples, where it is largest: (..)."""
     return (m.several("with examples, looped") / m.several("with examples, standard")).amax(dim=-1)
@@ -85,18 +92,20 @@ def _in_every_family(m: Averages) -> Tensor:
 
 def _over_best_lasso(part: str) -> Statistic:
     """The looped model's error over that of the Lasso with the penalty that is best there."""
-    return lambda m: m[f"{part}, looped"] / m.several(f"{part}, Lasso").amin(dim=-1)
+    return lambda m: m[f"{part}, looped, sparse"] / m.several(f"{part}, Lasso").amin(dim=-1)
 
 
 def _draw_fig10(tables: Tables) -> Figure:
     table = tables["by-examples"]
-    best = _best_lasso(table)
+    # The paper draws the penalty with the lowest error over all prefixes.
+    errors = {label: drawing.rows_where(table, {"label": label})["mean"] for label in LASSOS}
+    best = min(LASSOS, key=lambda label: errors[label].to_numpy(float).mean())
     others = [label for label in LASSOS if label != best]
     # Sixteen lines of eight colours, no two of a colour in one panel: hence the empty place.
     order = [*KINDS, "3 nearest neighbours", "least squares", best, "averaging"]
     order += ["network by Adam", others[0], "", *others[1:], *_TREES]
     sparse = table["family"] == "sparse"
-    rows = table.assign(panel=table["family"].map(TITLES)).loc[~table["label"].isin(others), :]
+    rows = table.assign(panel=table["family"].replace(TITLES)).loc[~table["label"].isin(others), :]
     lassos = table.loc[sparse & table["label"].isin(["looped", *LASSOS]), :]
     lassos = lassos.assign(panel="sparse: the Lasso by its penalty")
     figure, axes = drawing.facets(
@@ -109,28 +118,20 @@ def _draw_fig10(tables: Tables) -> Figure:
     return figure
 
 
-def _best_lasso(table: pd.DataFrame) -> str:
-    """The penalty with the lowest error over all prefixes: the one that the paper draws."""
-    errors = {label: drawing.rows_where(table, {"label": label})["mean"].mean() for label in LASSOS}
-    return min(errors, key=lambda label: errors[label])
-
-
 @declare(
     paper="yang2024",
     id="fig10",
     title="Looped and standard transformers beside the solvers of each family",
     claims=(
-        Claim(
+        ratio_over_seeds(
             name="matches-standard",
             sentence="On all families the looped model matches the standard one or is better.",
             quantity="mean error over all prefixes, looped / standard, in the family where it is "
             "largest (not at laptop, where one family is trained)",
             statistic=_in_every_family,
             criterion=MATCHES,
-            over="seeds",
-            ratio=True,
         ),
-        Claim(
+        ratio_over_seeds(
             name="ahead-on-sparse",
             sentence="On sparse functions the looped model outperforms the standard one.",
             quantity="mean error over all prefixes, looped / standard, sparse functions",
@@ -138,28 +139,22 @@ def _best_lasso(table: pd.DataFrame) -> str:
                 m["with examples, looped, sparse"] / m["with examples, standard, sparse"]
             ),
             criterion=at_most(1.0, "to outperform is to have less error"),
-            over="seeds",
-            ratio=True,
         ),
-        Claim(
+        ratio_over_prompts(
             name="ahead-of-lasso",
             sentence=f"Below {FEW} examples the looped model is better than the Lasso.",
             quantity=f"mean error over 1 to {FEW - 1} examples (fewer than d), looped / Lasso with "
             "the penalty that is best there",
-            statistic=_over_best_lasso("early"),
+            statistic=_over_best_lasso("few examples"),
             criterion=at_most(1.0, "to be better is to have less error"),
-            over="prompts",
-            ratio=True,
         ),
-        Claim(
+        ratio_over_prompts(
             name="lasso-more-precise",
             sentence="After all examples the Lasso is more precise.",
             quantity="error after the last example, looped / Lasso with the penalty that is best "
             "there",
-            statistic=_over_best_lasso("late"),
+            statistic=_over_best_lasso("all examples"),
             criterion=at_least(1.0, "to be more precise is to have less error"),
-            over="prompts",
-            ratio=True,
             paper="4.6",
         ),
     ),
@@ -177,38 +172,25 @@ def fig10(lab: Lab) -> Measures:
     """Error by prefix of both models and of every solver that the paper draws."""
     measures: dict[str, Measured] = {}
     for family in _families(lab.scale):
-        errors = _errors(lab, family)
-        for label, own in errors.items():
-            measures[f"{family}, {label}"] = own
-        for kind in KINDS:
-            measures[f"with examples, {kind}, {family}"] = with_examples(errors[kind])
-        if family == "sparse":
-            few = min(FEW, lab.config("looped-sparse").task.dims) - 1
-            for label in ("looped", *LASSOS):
-                measures[f"early, {label}"] = with_examples(errors[label], few)
-                measures[f"late, {label}"] = errors[label].at(examples=-1)
+        config = lab.config(f"looped-{family}")
+        prompt = lab.draw(config.task, config.points, purpose=family)
+        fewer = prompt.select(slice(0, lab.choose(smoke=4, laptop=128, paper=256)))
+        learners = {kind: lab.learner(f"{kind}-{family}") for kind in KINDS} | SOLVERS[family]
+        for label, learner in learners.items():
+            asked = fewer if label in BOOSTED else prompt
+            try:
+                errors = lab.error(learner, asked, config.task, label=label)
+            except NotSupportedError as error:
+                lab.note(f"{label} is left out: {error}")
+                continue
+            name = f"{label}, {family}"
+            measures[name] = replace(errors, keys={"family": family})
+            measures[f"all examples, {name}"] = errors.at(examples=-1)
+            measures |= few_and_more(name, errors, min(FEW, config.task.dims) - 1)
     if lab.seed == 0:
-        last = float(measures["sparse, standard"].values[:, -1].mean())
+        last = float(measures["all examples, standard, sparse"].values.mean())
         lab.note(
             f"On sparse functions the standard model has an error of {last:.2g} after all "
             "examples: the ratio is one of trainings as short as these."
         )
     return measures
-
-
-def _errors(lab: Lab, family: str) -> Measures:
-    """Errors by examples of both models and of the solvers of a family."""
-    config = lab.config(f"looped-{family}")
-    prompt = lab.draw(config.task, config.points, purpose=family)
-    fewer = prompt.select(slice(0, lab.choose(smoke=4, laptop=128, paper=256)))
-    learners = {kind: lab.learner(f"{kind}-{family}") for kind in KINDS} | SOLVERS[family]
-    errors: dict[str, Measured] = {}
-    for label, learner in learners.items():
-        asked = fewer if label in BOOSTED else prompt
-        try:
-            own = lab.error(learner, asked, config.task, label=label)
-        except NotSupportedError as error:
-            lab.note(f"{label} is left out: {error}")
-        else:
-            errors[label] = replace(own, keys={"family": family})
-    return errors

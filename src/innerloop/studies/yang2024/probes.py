@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pandas as pd
 import torch
@@ -15,16 +16,14 @@ from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import standard, trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
+from innerloop.studies.yang2024.shared import ratio_over_prompts
 
 KINDS = ("looped", "standard")
 TARGETS: dict[str, Target] = {"moment": moment, "weights": least_squares}
 """X'y over the number of examples, and the weights of least squares."""
 TITLES = {"moment": "X'y / examples", "weights": "least-squares weights"}
-
 MARGIN = 1.1
 """Probes that know the same may differ by a tenth."""
-REFINES = at_most(1 / MARGIN, "probes of loops that know the same may differ by a tenth")
-MOVES_ON = at_least(MARGIN, "the margin within which a model counts as still at its best")
 
 
 def _fig8_runs(scale: Scale) -> Runs:
@@ -48,10 +47,8 @@ def _draw_fig8(tables: Tables) -> Figure:
     for target, panel in axes.items():
         for kind, colour in zip(KINDS, drawing.COLOURS, strict=False):
             control = {"label": kind, "target": target, "trained on": "control"}
-            lowest = drawing.rows_where(table, control)["mean"].to_numpy(float).min()
-            drawing.level(
-                panel, float(lowest), label=f"{kind}: lowest of the control", colour=colour
-            )
+            lowest = float(drawing.rows_where(table, control)["mean"].to_numpy(float).min())
+            drawing.level(panel, lowest, label=f"{kind}: lowest of the control", colour=colour)
         drawing.mark(panel, float(tables["sizes"]["trained loops"].iloc[0]))
         panel.set_ylim(bottom=0)
         panel.set_xlim(left=0)
@@ -59,34 +56,35 @@ def _draw_fig8(tables: Tables) -> Figure:
     return figure
 
 
-def _claim(kind: str, target: str) -> Claim:
-    what = {"moment": "X'y", "weights": "the least-squares weights"}[target]
-    if kind == "looped":
-        return Claim(
+def _claims(target: str, what: str) -> tuple[Claim, Claim]:
+    """What the paper says of one target in the loop, and in the stack."""
+
+    def refined(m: Averages) -> Tensor:
+        return m[f"looped, {target}, after b loops"] / m[f"looped, {target}, after a quarter"]
+
+    def last_over_lowest(m: Averages) -> Tensor:
+        return m[f"standard, {target}"][..., -1] / m[f"standard, {target}"].amin(dim=-1)
+
+    return (
+        ratio_over_prompts(
             name=f"looped-{target}",
             sentence=f"The looped model refines {what} with every loop.",
             quantity="error of the probe after b loops / after a quarter of them",
-            statistic=lambda m: (
-                m[f"looped, {target}, after b loops"] / m[f"looped, {target}, after a quarter"]
+            statistic=refined,
+            criterion=at_most(
+                1 / MARGIN, "probes of loops that know the same may differ by a tenth"
             ),
-            criterion=REFINES,
-            over="prompts",
-            ratio=True,
-        )
-    return Claim(
-        name=f"standard-{target}",
-        sentence=f"The standard model knows {what} best in a middle layer, and moves on.",
-        quantity="error of the probe after the last layer / lowest error after any layer",
-        statistic=lambda m: _last_over_lowest(m[f"standard, {target}"]),
-        criterion=MOVES_ON,
-        over="prompts",
-        ratio=True,
+        ),
+        ratio_over_prompts(
+            name=f"standard-{target}",
+            sentence=f"The standard model knows {what} best in a middle layer, and moves on.",
+            quantity="error of the probe after the last layer / lowest error after any layer",
+            statistic=last_over_lowest,
+            criterion=at_least(
+                MARGIN, "the margin within which a model counts as still at its best"
+            ),
+        ),
     )
-
-
-def _last_over_lowest(means: Tensor) -> Tensor:
-    """How much worse the last of errors (.., S) is than the best of them: (..), 1 at least."""
-    return means[..., -1] / means.amin(dim=-1)
 
 
 def _beyond_control(m: Averages) -> Tensor:
@@ -103,8 +101,9 @@ def _beyond_control(m: Averages) -> Tensor:
     id="fig8",
     title="Probes: the loop refines X'y and the least-squares weights, the stack moves on",
     claims=(
-        *(_claim(kind, target) for target in TARGETS for kind in KINDS),
-        Claim(
+        *_claims("moment", "X'y"),
+        *_claims("weights", "the least-squares weights"),
+        ratio_over_prompts(
             name="beyond-control",
             sentence="Probes find what was learned in context: they do better than control probes.",
             quantity="lowest error of the probes / lowest error of the control's, the largest of "
@@ -115,8 +114,6 @@ def _beyond_control(m: Averages) -> Tensor:
                 "a control probe that is perfect at w = 1 has twice the error of a probe "
                 "that knows nothing of w",
             ),
-            over="prompts",
-            ratio=True,
         ),
     ),
     draw=_draw_fig8,
@@ -133,71 +130,58 @@ def fig8(lab: Lab) -> Measures:
     """Probe errors by layer and by loop, for both targets, with those of the control task."""
     measures: dict[str, Measured] = {}
     details: list[pd.DataFrame] = []
+    steps = {kind: lab.learner(kind).steps for kind in KINDS}
     for kind, target in product(KINDS, TARGETS):
         lab.tell(f"probes for {TITLES[target]}, {kind}")
         probing = _probe(lab, kind, target)
-        errors, control = by_step(probing, label=kind, target=target)
+        errors, control = by_step(probing, label=kind, keys={"target": target})
         measures |= {f"{kind}, {target}": errors, f"control, {kind}, {target}": control}
         if kind == "looped":
-            measures |= end_and_quarter(errors, lab.learner(kind).steps, f"looped, {target}")
+            measures |= end_and_quarter(errors, steps[kind], f"looped, {target}")
         details.append(probing.table().assign(label=kind, target=target))
-    lab.table("by-prefix", pd.concat(details, ignore_index=True), by_seed=True)
-    loops, layers = (lab.learner(kind).steps for kind in KINDS)
-    lab.table("sizes", {"trained loops": [loops], "layers": [layers]})
+    table = pd.concat(details, ignore_index=True)
+    lab.table("by-prefix", table, by_seed=True)
+    lab.table("sizes", {"trained loops": [steps["looped"]], "layers": [steps["standard"]]})
     if lab.seed == 0:
-        lab.note(_how_well_fitted(pd.concat(details)))
+        ratio, left = (table["error"] / table["training"]).median(), table["relative"].min()
+        lab.note(
+            f"Held-out errors are {ratio:.2f} times the training errors (median over the probes of "
+            f"the first seed), and the best probe leaves {left:.2f} of its target's variance. Near "
+            "1 they are as good as probes of this size and training get; far above it more prompts "
+            "would help."
+        )
     return measures
-
-
-def _how_well_fitted(table: pd.DataFrame) -> str:
-    """Whether the probes had steps and prompts enough, in a sentence."""
-    ratio, left = (table["error"] / table["training"]).median(), table["relative"].min()
-    return (
-        f"Held-out errors are {ratio:.2f} times the training errors (median over the probes of the "
-        f"first seed), and the best probe leaves {left:.2f} of its target's variance. Near 1 they "
-        "are as good as probes of this size and training get; far above it more prompts would help."
-    )
-
-
-def _steps(lab: Lab, kind: str) -> tuple[int, ...]:
-    """After how many layers or loops hidden states are probed."""
-    if kind == "standard":
-        return tuple(range(1, lab.learner("standard").steps + 1))
-    return lab.choose(
-        smoke=(1, 4, 6), laptop=(1, 2, 3, 5, 10, 15, 20, 30), paper=(*range(1, 21), 25, 30)
-    )
 
 
 def _probe(lab: Lab, kind: str, target: str) -> Probing:
     """Probes for one target in one model, with those of the control task."""
-    config = lab.config(kind)
-    task, points = config.task, config.points
+    learner, task, points = lab.learner(kind), lab.config(kind).task, lab.config(kind).points
     many = lab.choose(smoke=192, laptop=8192, paper=16_384)
-    control = lab.draw(task, points, prompts=many, purpose="control")
+    loops = lab.choose(
+        smoke=(1, 4, 6), laptop=(1, 2, 3, 5, 10, 15, 20, 30), paper=(*range(1, 21), 25, 30)
+    )
+    prefixes = lab.choose(
+        smoke=(points - 1,), laptop=(task.dims, points - 1), paper=tuple(range(8, points, 8))
+    )
     return probe(
-        lab.learner(kind),
-        lab.draw(task, points, prompts=many, purpose="probes"),
-        TARGETS[target],
+        learner, lab.draw(task, points, prompts=many, purpose="probes"), TARGETS[target],
         held_out=lab.draw(task, points),
-        control=with_weights_of_one(control),
-        at_steps=_steps(lab, kind),
-        at_prefixes=lab.choose(
-            smoke=(points - 1,), laptop=(task.dims, points - 1), paper=tuple(range(8, points, 8))
-        ),
+        control=with_weights_of_one(lab.draw(task, points, prompts=many, purpose="control")),
+        at_steps=loops if kind == "looped" else range(1, learner.steps + 1), at_prefixes=prefixes,
         settings=ProbeSettings(iterations=lab.choose(smoke=20, laptop=2000, paper=5000)),
         seed=lab.seed,
-    )
+    )  # fmt: skip
 
 
-def by_step(probing: Probing, *, label: str, target: str) -> tuple[Measured, Measured]:
+def by_step(probing: Probing, *, label: str, keys: dict[str, Any]) -> tuple[Measured, Measured]:
     """Errors of the probes and of the control's by step, averaged over context lengths."""
 
     def measured(errors: ProbeErrors | None, trained_on: str) -> Measured:
         assert errors is not None
-        values = errors.by_prompt.mean(dim=1).T  # (P, S)
         return Measured(
-            values=values, axes=("step",), ticks={"step": probing.steps.tolist()}, label=label,
-            keys={"target": target, "trained on": trained_on}, scale="log",
+            values=errors.by_prompt.mean(dim=1).T,  # (P, S)
+            axes=("step",), ticks={"step": probing.steps.tolist()}, label=label,
+            keys={**keys, "trained on": trained_on}, scale="log",
         )  # fmt: skip
 
     return measured(probing.errors, "task"), measured(probing.control, "control")

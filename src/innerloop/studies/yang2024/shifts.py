@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
-import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -15,7 +15,7 @@ from innerloop.studies.claim import Claim, at_least, at_most, between
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import looped, standard
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
-from innerloop.studies.yang2024.shared import APART
+from innerloop.studies.yang2024.shared import APART, ratio_over_seeds
 from innerloop.tasks.shifts import papers_shifts
 
 _LOOPS: Mapping[Scale, tuple[int, ...]] = {
@@ -31,29 +31,18 @@ _FEWER: Mapping[Scale, int] = {"smoke": 1, "laptop": 4, "paper": 4}
 """Layers of the standard model that looped ones are said to resemble when inputs are scaled."""
 _LEAST_SQUARES = "least squares"
 _SAME = "two seeds of one model differ by about a quarter"
-_SMALLER: Mapping[Scale, str] = {
-    "smoke": "3 dimensions, 7 points, width 16, b in {2, 4}, L in {1, 2}, 20 steps, 64 prompts.",
-    "laptop": "5 dimensions, 11 points, width 64; b in {20, 30} with T = 10, L in {2, 4, 8}; "
-    "1500 steps of a faster optimiser (2000 for the stacks).",
-}
 _ELSEWHERE = ("half-subspace", "random-orthant", "opposite-orthant")
 _QUERIES = ("orthogonal-query", "example-query")
 _FACTORS = ("1/3", "1/2", "2", "3")
 _SCALED = tuple(f"scaled-{what} {by}" for what in ("inputs", "weights") for by in _FACTORS)
 
 
-def _looped(loops: int) -> str:
-    return f"looped b = {loops}"
-
-
-def _standard(layers: int) -> str:
-    return f"standard L = {layers}"
-
-
 def _runs(scale: Scale) -> Runs:
-    window, stacks = _WINDOW[scale], _LAYERS[scale]
-    loops = {_looped(b): looped(scale, loops=b, window=window) for b in _LOOPS[scale]}
-    return loops | {_standard(layers): standard(scale, layers=layers) for layers in stacks}
+    window = _WINDOW[scale]
+    loops = {f"looped b = {b}": looped(scale, loops=b, window=window) for b in _LOOPS[scale]}
+    return loops | {
+        f"standard L = {several}": standard(scale, layers=several) for several in layers
+    }
 
 
 def _measure(lab: Lab, layers: Mapping[str, int], shifts: Sequence[str]) -> Measures:
@@ -68,21 +57,20 @@ def _measure(lab: Lab, layers: Mapping[str, int], shifts: Sequence[str]) -> Meas
     measures: dict[str, Measured] = {}
     for shift in shifts:
         task = everything[shift]
-        prompt = lab.draw(
-            task, min(config.points, task.most_points or config.points), purpose=shift
-        )
+        points = min(config.points, task.most_points or config.points)
+        prompt = lab.draw(task, points, purpose=shift)
         errors = {
             label: replace(lab.error(learner, prompt, task, label=label), keys={"shift": shift})
             for label, learner in {**learners, _LEAST_SQUARES: OLS()}.items()
         }
         measures |= {f"{shift}: {label}": own for label, own in errors.items()}
-        compared = {label: errors[label] for label in map(_looped, _LOOPS[lab.scale])}
-        compared |= {role: errors[_standard(several)] for role, several in layers.items()}
+        compared = {label: own for label, own in errors.items() if label.startswith("looped")}
+        compared |= {role: errors[f"standard L = {several}"] for role, several in layers.items()}
         # Nothing can predict the noise of the question itself.
         noise = Measured.exact(task.added_noise / float(task.scale()))
         for label, own in compared.items():
             measures[f"everywhere, {shift}, {label}"] = own.mean("examples")
-            if prompt.points > dims:
+            if points > dims:
                 late = own.at(examples=slice(dims, None))
                 measures[f"from d on, {shift}, {label}"] = late.mean("examples")
                 measures[f"above noise at d, {shift}, {label}"] = late.at(examples=0) - noise
@@ -123,14 +111,12 @@ def _draw(tables: Tables) -> Figure:
     )
     for shift, panel in axes.items():
         rows = drawing.rows_where(table, {"shift": shift})
-        models = rows.loc[rows["label"] != _LEAST_SQUARES, "high"].to_numpy(float)
-        top = 1.08 * float(models[np.isfinite(models)].max(initial=0.1))
+        top = drawing.ceiling(rows.loc[rows["label"] != _LEAST_SQUARES, :])
         panel.set_ylim(0, top)
         # Least squares has no mean error after d noisy examples.
         if (rows["mean"].to_numpy(float) > top).any():
-            drawing.name(
-                panel, title=f"{_title(shift)} (least squares is cut)", x=EXAMPLES, y=ERROR
-            )
+            cut = f"{_title(shift)} (least squares is cut)"
+            drawing.name(panel, title=cut, x=EXAMPLES, y=ERROR)
     drawing.legend(figure, axes.values())
     return figure
 
@@ -141,50 +127,56 @@ def _title(shift: str) -> str:
     return text.replace("-", " ")
 
 
-@declare(
+_declare = partial(
+    declare,
     paper="yang2024",
+    draw=_draw,
+    runs=_runs,
+    minutes={"smoke": 0.3, "laptop": 12, "paper": 16_000},
+    smaller={
+        "smoke": "3 dimensions, 7 points, width 16, b in {2, 4}, L in {1, 2}, 20 steps, 64 "
+        "prompts.",
+        "laptop": "5 dimensions, 11 points, width 64; b in {20, 30} with T = 10, L in {2, 4, 8}; "
+        "1500 steps of a faster optimiser (2000 for the stacks).",
+    },
+)
+
+
+@_declare(
     id="fig6",
     also=("fig15",),
     title="Out of distribution a looped model prefers simple solutions",
     claims=(
-        Claim(
+        ratio_over_seeds(
             name="skewed-better",
             sentence="On inputs with a skewed covariance looped models are better.",
             quantity="mean error from d examples on, looped (geometric mean over b) / standard "
             "(12 layers; 8 at laptop, 2 at smoke)",
             statistic=_times("full", "skewed-covariance"),
             criterion=at_most(1 / APART, _SAME),
-            over="seeds",
-            ratio=True,
         ),
-        Claim(
+        ratio_over_seeds(
             name="lower-peak",
             sentence="With noisy outputs their peak of double descent is lower.",
             quantity="error after d examples above the noise, looped (geometric mean over b) / "
             "standard",
             statistic=_times("full", "noisy-outputs", part="above noise at d"),
             criterion=at_most(1 / APART, _SAME),
-            over="seeds",
-            ratio=True,
         ),
-        Claim(
+        ratio_over_seeds(
             name="scaled-worse",
             sentence="On inputs that are three times as large they are worse.",
             quantity="mean error from d examples on, looped (geometric mean over b) / standard",
             statistic=_times("full", "scaled-inputs 3"),
             criterion=at_least(APART, _SAME),
-            over="seeds",
-            ratio=True,
         ),
-        Claim(
+        ratio_over_seeds(
             name="matches-deepest",
             sentence="On a subspace and in other orthants they match the deepest standard model.",
             quantity="mean error from d examples on, looped (geometric mean over b) / deepest "
             "standard, the shift of the three where it is largest",
             statistic=_largest_times("deepest", *_ELSEWHERE),
             criterion=at_most(APART, _SAME),
-            over="seeds",
-            ratio=True,
         ),
         Claim(
             name="queries-alike",
@@ -196,10 +188,6 @@ def _title(shift: str) -> str:
             over="seeds",
         ),
     ),
-    draw=_draw,
-    runs=_runs,
-    minutes={"smoke": 0.3, "laptop": 12, "paper": 16_000},
-    smaller=_SMALLER,
 )
 def fig6(lab: Lab) -> Measures:
     """Error by examples of looped and standard models on every shift but the other scalings."""
@@ -208,35 +196,26 @@ def fig6(lab: Lab) -> Measures:
     return _measure(lab, layers, (*shifts, "scaled-inputs 3"))
 
 
-@declare(
-    paper="yang2024",
+@_declare(
     id="fig16",
     title="With scaled inputs or functions a looped model is like a shallower standard one",
     claims=(
-        Claim(
+        ratio_over_seeds(
             name="doubled-inputs",
             sentence="With inputs twice as large, looped models are like a stack of four layers.",
             quantity="mean error from d examples on, looped (geometric mean over b) / standard "
             "with 4 layers (1 at smoke), x scaled by 2",
             statistic=_times("fewer", "scaled-inputs 2"),
             criterion=between(1 / APART, APART, _SAME),
-            over="seeds",
-            ratio=True,
         ),
-        Claim(
+        ratio_over_seeds(
             name="scaled-alike",
             sentence="Whatever is scaled, they are like a standard model with fewer layers.",
             quantity="the same, as a geometric mean over x and w scaled by 1/3, 1/2, 2 and 3",
             statistic=_times("fewer", *_SCALED),
             criterion=between(1 / APART, APART, _SAME),
-            over="seeds",
-            ratio=True,
         ),
     ),
-    draw=_draw,
-    runs=_runs,
-    minutes={"smoke": 0.3, "laptop": 12, "paper": 16_000},
-    smaller=_SMALLER,
 )
 def fig16(lab: Lab) -> Measures:
     """Error by examples of looped and standard models with x or w scaled."""

@@ -7,11 +7,12 @@ from torch import Tensor
 
 from innerloop.analysis import Averages, Measured, drawing
 from innerloop.analysis.drawing import COLOURS, ERROR, EXAMPLES
-from innerloop.studies.claim import Claim, at_most
+from innerloop.studies.claim import at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import sparse, trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
-from innerloop.studies.yang2024.families import KINDS, MATCHES, largest_ratio, with_examples
+from innerloop.studies.yang2024.families import KINDS, MATCHES, few_and_more, largest_ratio
+from innerloop.studies.yang2024.shared import ratio_over_seeds
 from innerloop.training.config import RunConfig
 
 
@@ -46,7 +47,7 @@ def _draw_fig11(tables: Tables) -> Figure:
     order = [*looped, *("" for _ in COLOURS[len(looped) :]), *standard]
     figure, (axes,) = drawing.panels(1, size=(7.6, 4.0))
     drawing.draw_curves(axes, table, x="examples", order=order, log=False)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, drawing.ceiling(table))
     drawing.name(axes, title="error by examples, s weights not zero", x=EXAMPLES, y=ERROR)
     drawing.legend(figure, [axes], columns=len(sparsities))
     return figure
@@ -66,25 +67,21 @@ def _ahead_with_few(m: Averages) -> Tensor:
     id="fig11",
     title="Looped and standard transformers at every sparsity",
     claims=(
-        Claim(
+        ratio_over_seeds(
             name="matches-at-all",
             sentence="At every sparsity the looped model matches the standard one or is better.",
             quantity="mean error over all prefixes, looped / standard, at the sparsity where it is "
             "largest",
             statistic=largest_ratio,
             criterion=MATCHES,
-            over="seeds",
-            ratio=True,
         ),
-        Claim(
+        ratio_over_seeds(
             name="ahead-with-few-examples",
             sentence="It is ahead above all when there are few examples.",
             quantity="looped / standard, mean error over 1 to d - 1 examples, over the same from d "
             "on (geometric mean over sparsities)",
             statistic=_ahead_with_few,
             criterion=at_most(1.0, "ahead above all there: by more than with more examples"),
-            over="seeds",
-            ratio=True,
         ),
     ),
     draw=_draw_fig11,
@@ -107,12 +104,3 @@ def fig11(lab: Lab) -> Measures:
             measures[label] = replace(errors, keys={"sparsity": sparsity})
             measures |= few_and_more(label, errors, config.task.dims - 1)
     return measures
-
-
-def few_and_more(label: str, errors: Measured, few: int) -> Measures:
-    """The mean errors with examples, with up to `few` of them, and with more."""
-    return {
-        f"with examples, {label}": with_examples(errors),
-        f"few examples, {label}": with_examples(errors, few),
-        f"more examples, {label}": errors.at(examples=slice(few + 1, None)).mean("examples"),
-    }
