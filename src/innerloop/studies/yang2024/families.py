@@ -20,20 +20,12 @@ from innerloop.learners import (
     NearestNeighbors,
     NetworkByAdam,
 )
-from innerloop.studies.claim import at_least, at_most
+from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
-from innerloop.studies.yang2024.shared import APART, ratio_over_prompts, ratio_over_seeds
+from innerloop.studies.yang2024.shared import APART, KINDS, TITLES
 
-TITLES = {
-    "sparse": "sparse linear functions",
-    "tree": "decision trees",
-    "network": "two-layer networks",
-}
-"""The families of section 5.4."""
-
-KINDS = ("looped", "standard")
 FEW = 10
 """Below so many examples the paper has its looped model ahead of the Lasso."""
 LASSOS = {f"Lasso, {penalty:g}": Lasso(penalty) for penalty in (1, 0.1, 0.01, 0.001, 0.0001)}
@@ -119,20 +111,18 @@ def _draw_fig10(tables: Tables) -> Figure:
 
 
 @declare(
-    paper="yang2024",
-    id="fig10",
+    paper="yang2024", id="fig10",
     title="Looped and standard transformers beside the solvers of each family",
     claims=(
-        ratio_over_seeds(
-            name="matches-standard",
+        Claim(
+            name="matches-standard", over="seeds", ratio=True, criterion=MATCHES,
             sentence="On all families the looped model matches the standard one or is better.",
             quantity="mean error over all prefixes, looped / standard, in the family where it is "
             "largest (not at laptop, where one family is trained)",
             statistic=_in_every_family,
-            criterion=MATCHES,
         ),
-        ratio_over_seeds(
-            name="ahead-on-sparse",
+        Claim(
+            name="ahead-on-sparse", over="seeds", ratio=True,
             sentence="On sparse functions the looped model outperforms the standard one.",
             quantity="mean error over all prefixes, looped / standard, sparse functions",
             statistic=lambda m: (
@@ -140,16 +130,16 @@ def _draw_fig10(tables: Tables) -> Figure:
             ),
             criterion=at_most(1.0, "to outperform is to have less error"),
         ),
-        ratio_over_prompts(
-            name="ahead-of-lasso",
+        Claim(
+            name="ahead-of-lasso", over="prompts", ratio=True,
             sentence=f"Below {FEW} examples the looped model is better than the Lasso.",
             quantity=f"mean error over 1 to {FEW - 1} examples (fewer than d), looped / Lasso with "
             "the penalty that is best there",
             statistic=_over_best_lasso("few examples"),
             criterion=at_most(1.0, "to be better is to have less error"),
         ),
-        ratio_over_prompts(
-            name="lasso-more-precise",
+        Claim(
+            name="lasso-more-precise", over="prompts", ratio=True,
             sentence="After all examples the Lasso is more precise.",
             quantity="error after the last example, looped / Lasso with the penalty that is best "
             "there",
@@ -158,16 +148,14 @@ def _draw_fig10(tables: Tables) -> Figure:
             paper="4.6",
         ),
     ),
-    draw=_draw_fig10,
-    runs=_fig10_runs,
-    minutes={"smoke": 0.4, "laptop": 17, "paper": 15_000},
+    draw=_draw_fig10, runs=_fig10_runs, minutes={"smoke": 0.4, "laptop": 17, "paper": 15_000},
     smaller={
         "smoke": "All families in 3 or 4 dimensions; 20 steps.",
         "laptop": "Sparse functions only: 10 dimensions, 2 weights that are not zero, 21 points; "
         "width 64, 20 loops against 8 layers, 2500 steps (3333 for the stack). No trees, no "
         "networks.",
     },
-)
+)  # fmt: skip
 def fig10(lab: Lab) -> Measures:
     """Error by prefix of both models and of every solver that the paper draws."""
     measures: dict[str, Measured] = {}

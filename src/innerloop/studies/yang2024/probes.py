@@ -16,14 +16,15 @@ from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import standard, trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
-from innerloop.studies.yang2024.shared import ratio_over_prompts
+from innerloop.studies.yang2024.shared import KINDS
 
-KINDS = ("looped", "standard")
 TARGETS: dict[str, Target] = {"moment": moment, "weights": least_squares}
 """X'y over the number of examples, and the weights of least squares."""
 TITLES = {"moment": "X'y / examples", "weights": "least-squares weights"}
 MARGIN = 1.1
 """Probes that know the same may differ by a tenth."""
+REFINES = at_most(1 / MARGIN, "probes of loops that know the same may differ by a tenth")
+MOVES_ON = at_least(MARGIN, "the margin within which a model counts as still at its best")
 
 
 def _fig8_runs(scale: Scale) -> Runs:
@@ -66,25 +67,19 @@ def _claims(target: str, what: str) -> tuple[Claim, Claim]:
         return m[f"standard, {target}"][..., -1] / m[f"standard, {target}"].amin(dim=-1)
 
     return (
-        ratio_over_prompts(
-            name=f"looped-{target}",
+        Claim(
+            name=f"looped-{target}", over="prompts", ratio=True, criterion=REFINES,
             sentence=f"The looped model refines {what} with every loop.",
             quantity="error of the probe after b loops / after a quarter of them",
             statistic=refined,
-            criterion=at_most(
-                1 / MARGIN, "probes of loops that know the same may differ by a tenth"
-            ),
         ),
-        ratio_over_prompts(
-            name=f"standard-{target}",
+        Claim(
+            name=f"standard-{target}", over="prompts", ratio=True, criterion=MOVES_ON,
             sentence=f"The standard model knows {what} best in a middle layer, and moves on.",
             quantity="error of the probe after the last layer / lowest error after any layer",
             statistic=last_over_lowest,
-            criterion=at_least(
-                MARGIN, "the margin within which a model counts as still at its best"
-            ),
         ),
-    )
+    )  # fmt: skip
 
 
 def _beyond_control(m: Averages) -> Tensor:
@@ -97,14 +92,13 @@ def _beyond_control(m: Averages) -> Tensor:
 
 
 @declare(
-    paper="yang2024",
-    id="fig8",
+    paper="yang2024", id="fig8",
     title="Probes: the loop refines X'y and the least-squares weights, the stack moves on",
     claims=(
         *_claims("moment", "X'y"),
         *_claims("weights", "the least-squares weights"),
-        ratio_over_prompts(
-            name="beyond-control",
+        Claim(
+            name="beyond-control", over="prompts", ratio=True,
             sentence="Probes find what was learned in context: they do better than control probes.",
             quantity="lowest error of the probes / lowest error of the control's, the largest of "
             "both models and both targets",
@@ -116,16 +110,14 @@ def _beyond_control(m: Averages) -> Tensor:
             ),
         ),
     ),
-    draw=_draw_fig8,
-    runs=_fig8_runs,
-    minutes={"smoke": 0.2, "laptop": 9, "paper": 3000},
+    draw=_draw_fig8, runs=_fig8_runs, minutes={"smoke": 0.2, "laptop": 9, "paper": 3000},
     smaller={
         "smoke": "Hardly trained models of 3 dimensions; 20 steps on 192 prompts for each probe.",
         "laptop": "5 dimensions, width 64, 8 layers against 20 loops; probes after every layer and "
         "after eight numbers of loops, at two context lengths (5 and 10 examples), over which "
         "errors are averaged.",
     },
-)
+)  # fmt: skip
 def fig8(lab: Lab) -> Measures:
     """Probe errors by layer and by loop, for both targets, with those of the control task."""
     measures: dict[str, Measured] = {}

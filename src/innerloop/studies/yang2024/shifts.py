@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import torch
 from matplotlib.figure import Figure
@@ -11,11 +10,11 @@ from torch import Tensor
 from innerloop.analysis import Averages, Measured, Statistic, drawing
 from innerloop.analysis.drawing import ERROR, EXAMPLES
 from innerloop.learners import OLS
-from innerloop.studies.claim import Claim, at_least, at_most, between
+from innerloop.studies.claim import Claim, at_most, between
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import looped, standard
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
-from innerloop.studies.yang2024.shared import APART, ratio_over_seeds
+from innerloop.studies.yang2024.shared import ALIKE, APART, HIGHER, LOWER, SEEDS
 from innerloop.tasks.shifts import papers_shifts
 
 _LOOPS: Mapping[Scale, tuple[int, ...]] = {
@@ -30,7 +29,13 @@ _FULL: Mapping[Scale, int] = {"smoke": 2, "laptop": 8, "paper": 12}
 _FEWER: Mapping[Scale, int] = {"smoke": 1, "laptop": 4, "paper": 4}
 """Layers of the standard model that looped ones are said to resemble when inputs are scaled."""
 _LEAST_SQUARES = "least squares"
-_SAME = "two seeds of one model differ by about a quarter"
+_SAME = between(1 / APART, APART, SEEDS)
+_MINUTES: Mapping[Scale, float] = {"smoke": 0.3, "laptop": 12, "paper": 16_000}
+_SMALLER: Mapping[Scale, str] = {
+    "smoke": "3 dimensions, 7 points, width 16, b in {2, 4}, L in {1, 2}, 20 steps, 64 prompts.",
+    "laptop": "5 dimensions, 11 points, width 64; b in {20, 30} with T = 10, L in {2, 4, 8}; "
+    "1500 steps of a faster optimiser (2000 for the stacks).",
+}
 _ELSEWHERE = ("half-subspace", "random-orthant", "opposite-orthant")
 _QUERIES = ("orthogonal-query", "example-query")
 _FACTORS = ("1/3", "1/2", "2", "3")
@@ -38,11 +43,9 @@ _SCALED = tuple(f"scaled-{what} {by}" for what in ("inputs", "weights") for by i
 
 
 def _runs(scale: Scale) -> Runs:
-    window = _WINDOW[scale]
+    window, layers = _WINDOW[scale], _LAYERS[scale]
     loops = {f"looped b = {b}": looped(scale, loops=b, window=window) for b in _LOOPS[scale]}
-    return loops | {
-        f"standard L = {several}": standard(scale, layers=several) for several in layers
-    }
+    return loops | {f"standard L = {each}": standard(scale, layers=each) for each in layers}
 
 
 def _measure(lab: Lab, layers: Mapping[str, int], shifts: Sequence[str]) -> Measures:
@@ -82,6 +85,7 @@ def _times(against: str, *shifts: str, part: str = "from d on") -> Statistic:
 
     def statistic(m: Averages) -> Tensor:
         pairs = [(m.several(f"{part}, {s}, looped"), m[f"{part}, {s}, {against}"]) for s in shifts]
+        # Not by ratios: of two errors below the noise the ratio is a number, but says nothing.
         logs = [several.log() - other.log()[..., None] for several, other in pairs]  # (.., b) each
         return torch.cat(logs, dim=-1).mean(dim=-1).exp()  # (..)
 
@@ -127,68 +131,48 @@ def _title(shift: str) -> str:
     return text.replace("-", " ")
 
 
-_declare = partial(
-    declare,
-    paper="yang2024",
-    draw=_draw,
-    runs=_runs,
-    minutes={"smoke": 0.3, "laptop": 12, "paper": 16_000},
-    smaller={
-        "smoke": "3 dimensions, 7 points, width 16, b in {2, 4}, L in {1, 2}, 20 steps, 64 "
-        "prompts.",
-        "laptop": "5 dimensions, 11 points, width 64; b in {20, 30} with T = 10, L in {2, 4, 8}; "
-        "1500 steps of a faster optimiser (2000 for the stacks).",
-    },
-)
-
-
-@_declare(
-    id="fig6",
-    also=("fig15",),
+@declare(
+    paper="yang2024", id="fig6", also=("fig15",),
     title="Out of distribution a looped model prefers simple solutions",
     claims=(
-        ratio_over_seeds(
-            name="skewed-better",
+        Claim(
+            name="skewed-better", over="seeds", ratio=True, criterion=LOWER,
             sentence="On inputs with a skewed covariance looped models are better.",
             quantity="mean error from d examples on, looped (geometric mean over b) / standard "
             "(12 layers; 8 at laptop, 2 at smoke)",
             statistic=_times("full", "skewed-covariance"),
-            criterion=at_most(1 / APART, _SAME),
         ),
-        ratio_over_seeds(
-            name="lower-peak",
+        Claim(
+            name="lower-peak", over="seeds", ratio=True, criterion=LOWER,
             sentence="With noisy outputs their peak of double descent is lower.",
             quantity="error after d examples above the noise, looped (geometric mean over b) / "
             "standard",
             statistic=_times("full", "noisy-outputs", part="above noise at d"),
-            criterion=at_most(1 / APART, _SAME),
         ),
-        ratio_over_seeds(
-            name="scaled-worse",
+        Claim(
+            name="scaled-worse", over="seeds", ratio=True, criterion=HIGHER,
             sentence="On inputs that are three times as large they are worse.",
             quantity="mean error from d examples on, looped (geometric mean over b) / standard",
             statistic=_times("full", "scaled-inputs 3"),
-            criterion=at_least(APART, _SAME),
         ),
-        ratio_over_seeds(
-            name="matches-deepest",
+        Claim(
+            name="matches-deepest", over="seeds", ratio=True, criterion=ALIKE,
             sentence="On a subspace and in other orthants they match the deepest standard model.",
             quantity="mean error from d examples on, looped (geometric mean over b) / deepest "
             "standard, the shift of the three where it is largest",
             statistic=_largest_times("deepest", *_ELSEWHERE),
-            criterion=at_most(APART, _SAME),
         ),
         Claim(
-            name="queries-alike",
+            name="queries-alike", over="seeds",
             sentence="Asked an orthogonal query, or an example again, they do as standard ones.",
             quantity="mean error over all prefixes, looped (mean over b) and standard: their "
             "difference, the larger of the two shifts",
             statistic=_largest_difference,
             criterion=at_most(0.1, "on the figure's axis, up to 1.5, less is hardly to be seen"),
-            over="seeds",
         ),
     ),
-)
+    draw=_draw, runs=_runs, minutes=_MINUTES, smaller=_SMALLER,
+)  # fmt: skip
 def fig6(lab: Lab) -> Measures:
     """Error by examples of looped and standard models on every shift but the other scalings."""
     layers = {"full": _FULL[lab.scale], "deepest": max(_LAYERS[lab.scale])}
@@ -196,27 +180,26 @@ def fig6(lab: Lab) -> Measures:
     return _measure(lab, layers, (*shifts, "scaled-inputs 3"))
 
 
-@_declare(
-    id="fig16",
+@declare(
+    paper="yang2024", id="fig16",
     title="With scaled inputs or functions a looped model is like a shallower standard one",
     claims=(
-        ratio_over_seeds(
-            name="doubled-inputs",
+        Claim(
+            name="doubled-inputs", over="seeds", ratio=True, criterion=_SAME,
             sentence="With inputs twice as large, looped models are like a stack of four layers.",
             quantity="mean error from d examples on, looped (geometric mean over b) / standard "
             "with 4 layers (1 at smoke), x scaled by 2",
             statistic=_times("fewer", "scaled-inputs 2"),
-            criterion=between(1 / APART, APART, _SAME),
         ),
-        ratio_over_seeds(
-            name="scaled-alike",
+        Claim(
+            name="scaled-alike", over="seeds", ratio=True, criterion=_SAME,
             sentence="Whatever is scaled, they are like a standard model with fewer layers.",
             quantity="the same, as a geometric mean over x and w scaled by 1/3, 1/2, 2 and 3",
             statistic=_times("fewer", *_SCALED),
-            criterion=between(1 / APART, APART, _SAME),
         ),
     ),
-)
+    draw=_draw, runs=_runs, minutes=_MINUTES, smaller=_SMALLER,
+)  # fmt: skip
 def fig16(lab: Lab) -> Measures:
     """Error by examples of looped and standard models with x or w scaled."""
     return _measure(lab, {"fewer": _FEWER[lab.scale]}, _SCALED)

@@ -7,12 +7,12 @@ from torch import Tensor
 
 from innerloop.analysis import Averages, Measured, drawing
 from innerloop.analysis.drawing import COLOURS, ERROR, EXAMPLES
-from innerloop.studies.claim import at_most
+from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import sparse, trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
-from innerloop.studies.yang2024.families import KINDS, MATCHES, few_and_more, largest_ratio
-from innerloop.studies.yang2024.shared import ratio_over_seeds
+from innerloop.studies.yang2024.families import MATCHES, few_and_more, largest_ratio
+from innerloop.studies.yang2024.shared import KINDS, geometric_mean
 from innerloop.training.config import RunConfig
 
 
@@ -56,27 +56,25 @@ def _draw_fig11(tables: Tables) -> Figure:
 def _ahead_with_few(m: Averages) -> Tensor:
     """Looped over standard with few examples, over the same with more: geometric mean (..)."""
     few, more = (
-        m.several(f"{part} examples, looped").log() - m.several(f"{part} examples, standard").log()
+        m.several(f"{part} examples, looped") / m.several(f"{part} examples, standard")
         for part in ("few", "more")
     )  # (.., sparsities) each
-    return (few - more).mean(dim=-1).exp()
+    return geometric_mean(few / more)
 
 
 @declare(
-    paper="yang2024",
-    id="fig11",
+    paper="yang2024", id="fig11",
     title="Looped and standard transformers at every sparsity",
     claims=(
-        ratio_over_seeds(
-            name="matches-at-all",
+        Claim(
+            name="matches-at-all", over="seeds", ratio=True, criterion=MATCHES,
             sentence="At every sparsity the looped model matches the standard one or is better.",
             quantity="mean error over all prefixes, looped / standard, at the sparsity where it is "
             "largest",
             statistic=largest_ratio,
-            criterion=MATCHES,
         ),
-        ratio_over_seeds(
-            name="ahead-with-few-examples",
+        Claim(
+            name="ahead-with-few-examples", over="seeds", ratio=True,
             sentence="It is ahead above all when there are few examples.",
             quantity="looped / standard, mean error over 1 to d - 1 examples, over the same from d "
             "on (geometric mean over sparsities)",
@@ -84,15 +82,13 @@ def _ahead_with_few(m: Averages) -> Tensor:
             criterion=at_most(1.0, "ahead above all there: by more than with more examples"),
         ),
     ),
-    draw=_draw_fig11,
-    runs=_fig11_runs,
-    minutes={"smoke": 0.2, "laptop": 12, "paper": 25_000},
+    draw=_draw_fig11, runs=_fig11_runs, minutes={"smoke": 0.2, "laptop": 12, "paper": 25_000},
     smaller={
         "smoke": "3 dimensions, 1 or 3 weights that are not zero; 20 steps.",
         "laptop": "5 dimensions with 1, 3 and 5 weights that are not zero (the paper: 20 with 1 to "
         "12); width 64, 20 loops against 8 layers.",
     },
-)
+)  # fmt: skip
 def fig11(lab: Lab) -> Measures:
     """Error by prefix of both models at each sparsity."""
     measures: dict[str, Measured] = {}
