@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import innerloop as il
-from innerloop.analysis import draw_error_curve, error_curve, save_figure_and_table
+from innerloop.analysis import draw_error_curve, drawing, error_curve, save_figure_and_table
 from innerloop.core.errors import ConfigurationError
 from innerloop.learners import OLS, Averaging, GradientDescent
 
@@ -92,3 +92,10 @@ def test_an_unknown_scale_is_refused(table: pd.DataFrame) -> None:
 def test_an_empty_table_is_refused(table: pd.DataFrame) -> None:
     with pytest.raises(ConfigurationError, match="nothing to draw"):
         draw_error_curve(table.head(0))
+
+
+def test_an_axis_ends_above_bands_that_are_not_too_wide() -> None:
+    table = pd.DataFrame({"mean": [1.0, 2.0, np.inf], "high": [1.5, 3.0, np.inf]})
+    assert drawing.ceiling(table) == pytest.approx(1.08 * 3)
+    # Two seeds have intervals of any width: twice the mean is enough.
+    assert drawing.ceiling(table.assign(high=[1.5, 500.0, np.nan])) == pytest.approx(1.08 * 4)

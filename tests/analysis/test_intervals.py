@@ -103,6 +103,15 @@ def test_measures_of_other_prompts_are_drawn_apart() -> None:
     assert set(several) == {"many", "one"}
 
 
+def test_several_measures_are_taken_by_the_beginning_of_their_names() -> None:
+    numbers = {"looped, a": 1.0, "standard, a": 2.0, "looped, b": 3.0}
+    measures = {name: Measured.exact(number) for name, number in numbers.items()}
+    assert Averages(measures).several("looped").tolist() == [1.0, 3.0]
+    assert Averages(measures, draws=4).several("looped").tolist() == [[1.0, 3.0]] * 4
+    with pytest.raises(ConfigurationError, match="unknown beginning of a measure 'loped'"):
+        Averages(measures).several("loped")
+
+
 def test_a_number_that_no_prompt_enters_is_its_own_interval() -> None:
     found = estimate(lambda m: m["exact"], [{"exact": Measured.exact(0.25)}])
     assert (found.value, found.low, found.high) == (0.25, 0.25, 0.25)

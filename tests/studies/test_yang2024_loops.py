@@ -1,12 +1,10 @@
 """What the studies on loops, shifts and shapes measure, on learners whose answers are known."""
 
-from collections.abc import Mapping
-
 import pytest
 import torch
 from torch import Tensor
 
-from innerloop.learners import OLS, Averaging, GradientDescent, Ridge
+from innerloop.learners import GradientDescent
 from innerloop.studies.claim import judge
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import Quantity
@@ -22,15 +20,8 @@ from innerloop.studies.yang2024.shape import (
     fig7,
     loops_until,
 )
-from innerloop.studies.yang2024.shifted import (
-    difference,
-    looped_against,
-    peak_against,
-    shifted_errors,
-)
-from innerloop.studies.yang2024.shifts import fig6, fig16
+from innerloop.studies.yang2024.shifts import fig6
 from innerloop.tasks import LinearRegression
-from innerloop.tasks.shifts import papers_shifts
 from innerloop.training.families import Scale
 
 LAB = Lab(study="yang2024/test", scale="laptop")
@@ -109,70 +100,6 @@ def test_the_cost_of_few_losses_is_taken_at_the_loops_that_both_windows_have() -
     found = cost_of_few_losses(LAB, grid, "linear", 0)
     assert found.value == pytest.approx(3)
     assert verdict(fig4, "few-losses-cost", found) == "confirmed"
-
-
-Errors = Mapping[str, Mapping[str, Tensor]]
-
-
-@pytest.fixture(scope="module", name="errors")
-def _errors() -> Errors:
-    learners = {
-        "looped b = 1": Ridge(1.0),
-        "standard least squares": OLS(),
-        "standard averaging": Averaging(),
-        "standard zero": GradientDescent(0),
-        "standard ridge": Ridge(1.0),
-    }
-    return shifted_errors(LAB, learners, papers_shifts(TASK), POINTS, seed=0)
-
-
-def test_shifts_that_allow_fewer_points_have_fewer(errors: Errors) -> None:
-    assert errors["orthogonal-query"]["standard zero"].shape == (LAB.prompts, TASK.dims)
-    assert errors["skewed-covariance"]["standard zero"].shape == (LAB.prompts, POINTS)
-
-
-def test_a_small_penalty_lowers_the_peak_of_double_descent(errors: Errors) -> None:
-    noisy, floor = errors["noisy-outputs"], 1 / TASK.dims
-    found = peak_against(LAB, noisy, "standard least squares", dims=TASK.dims, floor=floor, seed=0)
-    assert verdict(fig6, "lower-peak", found) == "confirmed"
-    # Against itself it is no lower; zero is above the noise by just the task's scale.
-    same = peak_against(LAB, noisy, "standard ridge", dims=TASK.dims, floor=floor, seed=0)
-    assert same.value == pytest.approx(1)
-    assert verdict(fig6, "lower-peak", same) == "not confirmed"
-    zero = noisy["standard zero"].mean() - floor
-    assert float(zero) == pytest.approx(1, abs=0.05)
-
-
-def test_looped_models_are_compared_from_d_examples_on(errors: Errors) -> None:
-    skewed = looped_against(
-        LAB, errors, ("skewed-covariance",), "standard averaging", dims=TASK.dims, seed=0
-    )
-    means = {
-        label: float(several[:, TASK.dims :].mean())
-        for label, several in errors["skewed-covariance"].items()
-    }
-    assert skewed.value == pytest.approx(means["looped b = 1"] / means["standard averaging"])
-    assert verdict(fig6, "skewed-better", skewed) == "confirmed"
-    larger = looped_against(
-        LAB, errors, ("scaled-inputs 3",), "standard least squares", dims=TASK.dims, seed=0
-    )
-    assert verdict(fig6, "scaled-worse", larger) == "confirmed"
-    for claim in ("doubled-inputs", "scaled-alike"):
-        shifts = [shift for shift in errors if "scaled" in shift]
-        same = looped_against(LAB, errors, shifts, "standard ridge", dims=TASK.dims, seed=0)
-        assert verdict(fig16, claim, same) == "confirmed"
-        assert verdict(fig16, claim, larger) == "not confirmed"
-
-
-def test_queries_that_tell_learners_apart_make_a_difference(errors: Errors) -> None:
-    # Of an orthogonal query every linear learner that starts at zero knows nothing.
-    alike = difference(LAB, errors, ("orthogonal-query",), "standard zero", seed=0)
-    assert alike.value < 1e-4
-    both = ("orthogonal-query", "example-query")
-    apart = difference(LAB, errors, both, "standard zero", seed=0)
-    assert apart.value > 0.5
-    assert verdict(fig6, "queries-alike", alike) == "confirmed"
-    assert verdict(fig6, "queries-alike", apart) == "not confirmed"
 
 
 def test_shapes_are_compared_by_the_loops_that_they_need() -> None:

@@ -327,6 +327,16 @@ def test_a_shift_shows_its_task_whole() -> None:
     )
 
 
+def test_only_noisy_outputs_add_noise_of_which_the_variance_is_known() -> None:
+    added = {name: shift.added_noise for name, shift in shifts.papers_shifts(LINEAR).items()}
+    assert added == {name: float(name == "noisy-outputs") for name in added}
+    assert shifts.NoisyOutputs(task=LINEAR, noise=3).added_noise == 9
+
+
+def test_a_task_without_a_function_has_no_shifts() -> None:
+    assert shifts.papers_shifts(RepresentationAR(dims=3)) == {}
+
+
 def test_the_table_holds_every_shift_under_its_name() -> None:
     # Truncated, in a file of its own, is the curriculum's: nobody evaluates on it by name.
     here = {kind for kind in Shift.__subclasses__() if kind.__module__ == Shift.__module__}

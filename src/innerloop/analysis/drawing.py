@@ -59,6 +59,7 @@ def facets(
     floor: float | None = None,
     columns: int = 3,
     size: tuple[float, float] = (3.6, 3.0),
+    legend: float = 0.55,
 ) -> tuple[Figure, dict[Any, Axes]]:
     """One panel of curves per value of a column, and the panels by these values.
 
@@ -67,7 +68,7 @@ def facets(
     """
     values = list(dict.fromkeys(table[by]))
     labels = list(dict.fromkeys(table["label"])) if order is None else order
-    figure, grid = panels(len(values), columns=columns, size=size)
+    figure, grid = panels(len(values), columns=columns, size=size, legend=legend)
     for axes, value in zip(grid, values, strict=True):
         rows = rows_where(table, {by: value})
         draw_curves(axes, rows, x=x, order=labels, log=log, band=band, floor=floor)
@@ -116,6 +117,13 @@ def draw_curves(
         if floor is not None:
             axes.set_ylim(bottom=max(floor, axes.get_ylim()[0]))
     plain(axes)
+
+
+def ceiling(table: pd.DataFrame) -> float:
+    """Where a linear axis ends: above all bands, cut at twice their mean."""
+    mean, high = (table[key].to_numpy(float) for key in ("mean", "high"))
+    ends = np.fmin(high, 2 * mean)
+    return 1.08 * float(ends[np.isfinite(ends)].max(initial=0.1))
 
 
 def _in_legend(label: object) -> str:

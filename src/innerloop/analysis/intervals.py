@@ -15,7 +15,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from innerloop.core.errors import ConfigurationError
+from innerloop.core.errors import ConfigurationError, unknown
 
 if TYPE_CHECKING:
     from innerloop.analysis.measured import Measured
@@ -127,6 +127,13 @@ class Averages(Mapping[str, Tensor]):
                 one.values, counted=one.counted, kind=one.average, drawn=self._draws_of(one.prompts)
             )
         return self._known[name]
+
+    def several(self, beginning: str) -> Tensor:
+        """The averages of all measures whose names begin so, along a new last axis: (.., m)."""
+        names = [name for name in self._measures if name.startswith(beginning)]
+        if not names:
+            raise ConfigurationError(unknown("beginning of a measure", beginning, self._measures))
+        return torch.stack([self[name] for name in names], dim=-1)
 
     def __iter__(self) -> Iterator[str]:
         """The names of the measures."""

@@ -8,6 +8,11 @@ from innerloop.studies.study import Study
 STUDIES: tuple[Study, ...] = (
     yang2024.fig2,
     yang2024.fig3,
+    yang2024.fig6,
+    yang2024.fig8,
+    yang2024.fig10,
+    yang2024.fig11,
+    yang2024.fig16,
     gao2025.fig2a,
     gao2025.fig2b,
     gao2025.fig2c,

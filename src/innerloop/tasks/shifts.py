@@ -75,6 +75,11 @@ class Shift(Task):
             )
         return None
 
+    @property
+    def added_noise(self) -> float:
+        """The variance of the noise that the shift adds to every label."""
+        return 0.0
+
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
         """The inputs of the task, and no queries."""
         return self.task.draw_inputs(batch, points, generator), None
@@ -158,6 +163,11 @@ class NoisyOutputs(Shift):
         if isinstance(task, FunctionTask) and task.classes:
             return "its outputs are classes, and a class with noise on it is none"
         return super().refusal(task)
+
+    @property
+    def added_noise(self) -> float:
+        """The square of its standard deviation."""
+        return self.noise**2
 
     def label(
         self, function: Mapping[str, Tensor], inputs: Tensor, generator: torch.Generator
@@ -295,7 +305,7 @@ SHIFTS: dict[str, type[Shift]] = {
 _FACTORS = {"1/3": 1 / 3, "1/2": 1 / 2, "2": 2.0, "3": 3.0}
 
 
-def papers_shifts(task: FunctionTask) -> dict[str, Shift]:
+def papers_shifts(task: Task) -> dict[str, Shift]:
     """Every shift that the papers test a model on, by name; without those that refuse the task."""
     wanted: dict[str, tuple[type[Shift], dict[str, float]]] = {
         name: (kind, {}) for name, kind in SHIFTS.items() if "factor" not in kind.model_fields

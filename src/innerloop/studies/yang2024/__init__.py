@@ -1,5 +1,9 @@
 """Yang et al. (2024): Looped Transformers are Better at Learning Learning Algorithms."""
 
+from innerloop.studies.yang2024.families import fig10
 from innerloop.studies.yang2024.fixed_points import fig2, fig3
+from innerloop.studies.yang2024.probes import fig8
+from innerloop.studies.yang2024.shifts import fig6, fig16
+from innerloop.studies.yang2024.sparsity import fig11
 
-__all__ = ["fig2", "fig3"]
+__all__ = ["fig2", "fig3", "fig6", "fig8", "fig10", "fig11", "fig16"]

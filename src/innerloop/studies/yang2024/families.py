@@ -1,13 +1,14 @@
 """Figure 10: sparse linear functions, decision trees and two-layer networks, with their solvers."""
 
-from collections.abc import Mapping
+import math
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from innerloop.analysis import Averages, Measured, Statistic, drawing
 from innerloop.core.errors import NotSupportedError
 from innerloop.core.learner import Learner
 from innerloop.learners import (
@@ -19,55 +20,28 @@ from innerloop.learners import (
     NearestNeighbors,
     NetworkByAdam,
 )
-from innerloop.studies.claim import Claim, Criterion
-from innerloop.analysis.drawing import draw_curves, legend, name, panels
+from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import UNKNOWN, Quantity
 from innerloop.studies.runs import trained
-from innerloop.studies.study import Findings, Tables, declare
-from innerloop.studies.tables import curve, rows_where, stacked
-from innerloop.studies.yang2024.comparing import APART, bootstrapped, largest_ratio
-from innerloop.training.config import RunConfig
-from innerloop.training.families import Scale
+from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
+from innerloop.studies.yang2024.shared import APART, KINDS, TITLES
 
-TITLES = {
-    "sparse": "sparse linear functions",
-    "tree": "decision trees",
-    "network": "two-layer networks",
-}
-"""The families of section 5.4."""
-
-KINDS = ("looped", "standard")
 FEW = 10
 """Below so many examples the paper has its looped model ahead of the Lasso."""
 LASSOS = {f"Lasso, {penalty:g}": Lasso(penalty) for penalty in (1, 0.1, 0.01, 0.001, 0.0001)}
 """The Lasso with each penalty of the paper's search."""
-
+BOOSTED = {"XGBoost": Boosting(), "XGBoost on signs": Boosting(signs=True)}
+"""Asked about fewer prompts: they fit one prefix after the other, for hours if on all."""
+_TREES = {"greedy tree": GreedyTree(), "greedy tree on signs": GreedyTree(signs=True), **BOOSTED}
+_NEIGHBOURS: dict[str, Learner[Any]] = {"3 nearest neighbours": NearestNeighbors()}
 SOLVERS: dict[str, dict[str, Learner[Any]]] = {
-    "sparse": {
-        "least squares": OLS(),
-        "averaging": Averaging(),
-        "3 nearest neighbours": NearestNeighbors(),
-        **LASSOS,
-    },
-    "tree": {
-        "3 nearest neighbours": NearestNeighbors(),
-        "greedy tree": GreedyTree(),
-        "greedy tree on signs": GreedyTree(signs=True),
-        "XGBoost": Boosting(),
-        "XGBoost on signs": Boosting(signs=True),
-    },
-    "network": {
-        "least squares": OLS(),
-        "3 nearest neighbours": NearestNeighbors(),
-        "network by Adam": NetworkByAdam(),
-    },
+    "sparse": {"least squares": OLS(), "averaging": Averaging(), **_NEIGHBOURS, **LASSOS},
+    "tree": {**_NEIGHBOURS, **_TREES},
+    "network": {"least squares": OLS(), **_NEIGHBOURS, "network by Adam": NetworkByAdam()},
 }
 """What the paper draws beside the two models."""
-
-MATCHES = Criterion(
-    at_most=APART,
-    reason="two seeds of one model differ by about a quarter; a better one matches too",
+MATCHES = at_most(
+    APART, "two seeds of one model differ by about a quarter; a better one matches too"
 )
 
 
@@ -75,7 +49,7 @@ def _families(scale: Scale) -> tuple[str, ...]:
     return ("sparse",) if scale == "laptop" else tuple(TITLES)
 
 
-def _fig10_runs(scale: Scale) -> Mapping[str, RunConfig]:
+def _fig10_runs(scale: Scale) -> Runs:
     return {
         f"{kind}-{family}": trained(f"{kind}-{family}", scale)
         for family in _families(scale)
@@ -83,163 +57,128 @@ def _fig10_runs(scale: Scale) -> Mapping[str, RunConfig]:
     }
 
 
-def with_examples(errors: Tensor, most: int | None = None) -> Tensor:
-    """The mean (P,) of errors (P, n) over all prefixes but the empty one, or those up to most."""
-    return errors[:, 1 : None if most is None else most + 1].mean(dim=1)
+def with_examples(errors: Measured, most: int | None = None) -> Measured:
+    """The mean of errors over all prefixes but the empty one, or those up to most."""
+    return errors.at(examples=slice(1, None if most is None else most + 1)).mean("examples")
 
 
-def over_best_of_others(means: Tensor) -> Tensor:
-    """The first of errors (.., m) over the lowest of the others: (..)."""
-    return means[..., 0] / means[..., 1:].amin(dim=-1)
+def few_and_more(label: str, errors: Measured, few: int) -> Measures:
+    """The mean errors with examples, with up to `few` of them, and with more."""
+    return {
+        f"with examples, {label}": with_examples(errors),
+        f"few examples, {label}": with_examples(errors, few),
+        f"more examples, {label}": errors.at(examples=slice(few + 1, None)).mean("examples"),
+    }
+
+
+def largest_ratio(m: Averages) -> Tensor:
+    """Looped over standard, with examples, where it is largest: (..)."""
+    return (m.several("with examples, looped") / m.several("with examples, standard")).amax(dim=-1)
+
+
+def _in_every_family(m: Averages) -> Tensor:
+    """The largest ratio; not a number where some families are not trained."""
+    trained_all = all(f"with examples, looped, {family}" in m for family in TITLES)
+    return largest_ratio(m) * (1.0 if trained_all else math.nan)
+
+
+def _over_best_lasso(part: str) -> Statistic:
+    """The looped model's error over that of the Lasso with the penalty that is best there."""
+    return lambda m: m[f"{part}, looped, sparse"] / m.several(f"{part}, Lasso").amin(dim=-1)
 
 
 def _draw_fig10(tables: Tables) -> Figure:
     table = tables["by-examples"]
-    families = list(dict.fromkeys(table["family"]))
-    best = _best_lasso(table)
+    # The paper draws the penalty with the lowest error over all prefixes.
+    errors = {label: drawing.rows_where(table, {"label": label})["mean"] for label in LASSOS}
+    best = min(LASSOS, key=lambda label: errors[label].to_numpy(float).mean())
     others = [label for label in LASSOS if label != best]
-    trees = [label for label in SOLVERS["tree"] if label != "3 nearest neighbours"]
     # Sixteen lines of eight colours, no two of a colour in one panel: hence the empty place.
     order = [*KINDS, "3 nearest neighbours", "least squares", best, "averaging"]
-    order += ["network by Adam", others[0], "", *others[1:], *trees]
-    figure, axes = panels(len(families) + 1, columns=2, size=(4.4, 3.2), legend=0.9)
-    sparse = rows_where(table, {"family": "sparse"})
-    chosen = [rows_where(table, {"family": family}) for family in families]
-    chosen = [rows.loc[~rows["label"].isin(others), :] for rows in chosen]
-    chosen.insert(1, sparse.loc[sparse["label"].isin(["looped", *LASSOS]), :])
-    titles = [TITLES[family] for family in families]
-    titles.insert(1, "sparse: the Lasso by its penalty")
-    for panel, rows, title in zip(axes, chosen, titles, strict=True):
-        draw_curves(panel, rows, x="examples", order=order, log=False)
+    order += ["network by Adam", others[0], "", *others[1:], *_TREES]
+    sparse = table["family"] == "sparse"
+    rows = table.assign(panel=table["family"].replace(TITLES)).loc[~table["label"].isin(others), :]
+    lassos = table.loc[sparse & table["label"].isin(["looped", *LASSOS]), :]
+    lassos = lassos.assign(panel="sparse: the Lasso by its penalty")
+    figure, axes = drawing.facets(
+        pd.concat([rows.loc[sparse, :], lassos, rows.loc[~sparse, :]]), "panel", x="examples",
+        order=order, log=False, columns=2, size=(4.4, 3.2), legend=0.9,
+    )  # fmt: skip
+    for panel in axes.values():
         panel.set_ylim(0, 1.5)  # least squares leaves it at as many examples as dimensions
-        name(panel, title=title, x="examples in the prompt", y="squared error / E[y²]")
-    legend(figure, axes)
+    drawing.legend(figure, axes.values())
     return figure
 
 
-def _best_lasso(table: pd.DataFrame) -> str:
-    """The penalty with the lowest error over all prefixes: the one that the paper draws."""
-    errors = {label: rows_where(table, {"label": label})["mean"].mean() for label in LASSOS}
-    return min(errors, key=lambda label: errors[label])
-
-
 @declare(
-    paper="yang2024",
-    id="fig10",
+    paper="yang2024", id="fig10",
     title="Looped and standard transformers beside the solvers of each family",
     claims=(
         Claim(
-            name="matches-standard",
+            name="matches-standard", over="seeds", ratio=True, criterion=MATCHES,
             sentence="On all families the looped model matches the standard one or is better.",
             quantity="mean error over all prefixes, looped / standard, in the family where it is "
             "largest (not at laptop, where one family is trained)",
-            criterion=MATCHES,
-            over="seeds",
-            ratio=True,
+            statistic=_in_every_family,
         ),
         Claim(
-            name="ahead-on-sparse",
+            name="ahead-on-sparse", over="seeds", ratio=True,
             sentence="On sparse functions the looped model outperforms the standard one.",
             quantity="mean error over all prefixes, looped / standard, sparse functions",
-            criterion=Criterion(at_most=1.0, reason="to outperform is to have less error"),
-            over="seeds",
-            ratio=True,
+            statistic=lambda m: (
+                m["with examples, looped, sparse"] / m["with examples, standard, sparse"]
+            ),
+            criterion=at_most(1.0, "to outperform is to have less error"),
         ),
         Claim(
-            name="ahead-of-lasso",
+            name="ahead-of-lasso", over="prompts", ratio=True,
             sentence=f"Below {FEW} examples the looped model is better than the Lasso.",
             quantity=f"mean error over 1 to {FEW - 1} examples (fewer than d), looped / Lasso with "
             "the penalty that is best there",
-            criterion=Criterion(at_most=1.0, reason="to be better is to have less error"),
-            over="prompts",
-            ratio=True,
+            statistic=_over_best_lasso("few examples"),
+            criterion=at_most(1.0, "to be better is to have less error"),
         ),
         Claim(
-            name="lasso-more-precise",
+            name="lasso-more-precise", over="prompts", ratio=True,
             sentence="After all examples the Lasso is more precise.",
             quantity="error after the last example, looped / Lasso with the penalty that is best "
             "there",
-            criterion=Criterion(at_least=1.0, reason="to be more precise is to have less error"),
-            over="prompts",
-            ratio=True,
+            statistic=_over_best_lasso("all examples"),
+            criterion=at_least(1.0, "to be more precise is to have less error"),
             paper="4.6",
         ),
     ),
-    draw=_draw_fig10,
-    runs=_fig10_runs,
-    minutes={"smoke": 0.4, "laptop": 17, "paper": 15_000},
+    draw=_draw_fig10, runs=_fig10_runs, minutes={"smoke": 0.4, "laptop": 17, "paper": 15_000},
     smaller={
         "smoke": "All families in 3 or 4 dimensions; 20 steps.",
         "laptop": "Sparse functions only: 10 dimensions, 2 weights that are not zero, 21 points; "
         "width 64, 20 loops against 8 layers, 2500 steps (3333 for the stack). No trees, no "
         "networks.",
     },
-)
-def fig10(lab: Lab) -> Findings:
+)  # fmt: skip
+def fig10(lab: Lab) -> Measures:
     """Error by prefix of both models and of every solver that the paper draws."""
-    found: dict[tuple[str, str], list[Tensor]] = {}
-    notes: dict[str, None] = {}  # each once, in order
-    measured: dict[str, list[Quantity]] = {}
-    for seed in lab.seeds:
-        for family in _families(lab.scale):
-            for label, errors in _errors(lab, family, seed, notes).items():
-                found.setdefault((family, label), []).append(errors)  # (P, n)
-        for claim, quantity in _measured(lab, found, seed).items():
-            measured.setdefault(claim, []).append(quantity)
-    tables = [
-        curve(lab, errors, "examples", {"family": family, "label": label})
-        for (family, label), errors in found.items()
-    ]
-    last = float(found["sparse", "standard"][0][:, -1].mean())
-    notes[
-        f"On sparse functions the standard model has an error of {last:.2g} after all examples: "
-        "the ratio is one of trainings as short as these."
-    ] = None
-    return Findings(tables={"by-examples": stacked(tables)}, measured=measured, notes=tuple(notes))
-
-
-def _errors(lab: Lab, family: str, seed: int, notes: dict[str, None]) -> dict[str, Tensor]:
-    """Errors (P, n) of both models and of the solvers of a family."""
-    config = lab.run(f"looped-{family}", seed).config
-    task = config.task
-    prompt = lab.draw(task, config.points, seed=seed, purpose=family)
-    found = {
-        kind: lab.errors(lab.model(f"{kind}-{family}", seed), prompt, task) for kind in KINDS
-    }  # (P, n) each
-    fewer = prompt.select(slice(0, lab.choose(smoke=4, laptop=128, paper=256)))
-    for label, solver in SOLVERS[family].items():
-        # XGBoost fits one prefix after the other: on all prompts that would take hours.
-        asked = fewer if isinstance(solver, Boosting) else prompt
-        try:
-            found[label] = lab.errors(solver, asked, task)  # (P, n)
-        except NotSupportedError as error:
-            notes[f"{label} is left out: {error}"] = None
-    return found
-
-
-def _measured(
-    lab: Lab, found: Mapping[tuple[str, str], list[Tensor]], seed: int
-) -> dict[str, Quantity]:
-    """The claims' numbers of the latest seed."""
-    every = torch.stack(
-        [
-            with_examples(found[family, kind][-1])
-            for family in _families(lab.scale)
-            for kind in KINDS
-        ],
-        dim=1,
-    )  # (P, 2 families); sparse comes first
-    few = min(FEW, lab.run("looped-sparse", seed).config.task.dims) - 1
-    solved = [found["sparse", label][-1] for label in ("looped", *LASSOS)]  # (P, n) each
-    early = torch.stack([with_examples(errors, few) for errors in solved], dim=1)  # (P, 6)
-    late = torch.stack([errors[:, -1] for errors in solved], dim=1)  # (P, 6)
-    return {
-        "matches-standard": (
-            bootstrapped(lab, largest_ratio, every, seed=seed)
-            if len(_families(lab.scale)) == len(TITLES)
-            else UNKNOWN
-        ),
-        "ahead-on-sparse": lab.ratio(every[:, 0], every[:, 1], seed=seed),
-        "ahead-of-lasso": bootstrapped(lab, over_best_of_others, early, seed=seed),
-        "lasso-more-precise": bootstrapped(lab, over_best_of_others, late, seed=seed),
-    }
+    measures: dict[str, Measured] = {}
+    for family in _families(lab.scale):
+        config = lab.config(f"looped-{family}")
+        prompt = lab.draw(config.task, config.points, purpose=family)
+        fewer = prompt.select(slice(0, lab.choose(smoke=4, laptop=128, paper=256)))
+        learners = {kind: lab.learner(f"{kind}-{family}") for kind in KINDS} | SOLVERS[family]
+        for label, learner in learners.items():
+            asked = fewer if label in BOOSTED else prompt
+            try:
+                errors = lab.error(learner, asked, config.task, label=label)
+            except NotSupportedError as error:
+                lab.note(f"{label} is left out: {error}")
+                continue
+            name = f"{label}, {family}"
+            measures[name] = replace(errors, keys={"family": family})
+            measures[f"all examples, {name}"] = errors.at(examples=-1)
+            measures |= few_and_more(name, errors, min(FEW, config.task.dims) - 1)
+    if lab.seed == 0:
+        last = float(measures["all examples, standard, sparse"].values.mean())
+        lab.note(
+            f"On sparse functions the standard model has an error of {last:.2g} after all "
+            "examples: the ratio is one of trainings as short as these."
+        )
+    return measures
