@@ -35,7 +35,7 @@ class ReadoutState:
 class ReadoutLearner(Learner[ReadoutState]):
     """A model whose own readout is replaced by one for each step.
 
-    Its answers are the model's `readout_inputs` times the weights of the step that it has reached;
+    Its answers are the model's `readout_inputs` times the weights of the step that it has come to;
     beyond the last step that was fitted, those of the last. It cannot be moved by hand, since what
     it reads depends on the number of its steps.
     """
@@ -73,7 +73,7 @@ class ReadoutLearner(Learner[ReadoutState]):
         return ReadoutState(self.learner.step(prompt, state.inner, k), state.step + 1)
 
     def read(self, prompt: Prompt, state: ReadoutState) -> Tensor:
-        """The readout of the step that each prompt has reached, in float64."""
+        """The readout of the step that each prompt has come to, in float64."""
         inputs = self.readout_inputs(prompt, state).flatten(1, -2)  # (B, n q, D)
         step = state.step.clamp(max=self.steps)  # (B,)
         readouts = self.readouts.to(inputs.device)[step]  # (B, D, k)

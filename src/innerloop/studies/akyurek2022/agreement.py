@@ -4,14 +4,14 @@ Agreement is the squared prediction difference (SPD) over d, and the distance of
 weights (ILW) over d. Shapes: P prompts, n points.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis import Measured, Statistic, drawing, induced_weights
+from innerloop.analysis import Measured, drawing, induced_weights
 from innerloop.analysis.similarity import (
     predict_in_parts,
     prediction_differences,
@@ -20,13 +20,7 @@ from innerloop.analysis.similarity import (
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
-from innerloop.learners import (
-    OLS,
-    GradientDescent,
-    NearestNeighbors,
-    OnlineGradientDescent,
-    Ridge,
-)
+from innerloop.learners import OLS, GradientDescent, NearestNeighbors, OnlineGradientDescent, Ridge
 from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
@@ -41,9 +35,9 @@ ALGORITHMS = LEAST_SQUARES, RIDGE, STEP, PASS, NEAREST, WEIGHTED = (
     "3 nearest, weighted",
 )
 """What models are compared with, in this order everywhere."""
+Learners = Mapping[str, Learner[Any]]
 AGREEMENT = 0.01
 """The paper's number for what agrees: SPD / d or ILW / d below it."""
-ALMOST_ANY = at_least(0.9, "almost any: nine numbers of examples in ten")
 
 
 def algorithms(lab: Lab, task: Task, points: int) -> dict[str, Learner[Any]]:
@@ -73,45 +67,51 @@ def algorithms(lab: Lab, task: Task, points: int) -> dict[str, Learner[Any]]:
 
 
 def prediction_distances(
-    lab: Lab, model: Learner[Any], others: Mapping[str, Learner[Any]], prompt: Prompt, task: Task
+    lab: Lab, model: Learner[Any], others: Learners, prompt: Prompt, task: Task
 ) -> dict[str, Measured]:
     """SPD of the model from each algorithm over the task's scale, from one example on."""
+
+    def answers(learner: Learner[Any]) -> Tensor:
+        return predict_in_parts(learner, prompt)  # (P, n, k)
+
     scale = task.scale_at(prompt.points)  # (n,)
-    lab.tell(model.name)
-    own = predict_in_parts(model, prompt)  # (P, n, k)
-    distances: dict[str, Measured] = {}
-    for label, other in others.items():
-        lab.tell(label)
-        values = prediction_differences(own, predict_in_parts(other, prompt)) / scale  # (P, n)
-        distances[label] = _by_examples(values, "SPD", label)
-    return distances
+    return _distances(lab, "SPD", model, others, answers, prediction_differences, scale)
 
 
 def weight_distances(
-    lab: Lab, model: Learner[Any], others: Mapping[str, Learner[Any]], prompt: Prompt
+    lab: Lab, model: Learner[Any], others: Learners, prompt: Prompt
 ) -> dict[str, Measured]:
     """ILW of the model from each algorithm over d, from one example on."""
     queries = lab.choose(smoke=16, laptop=50, paper=100)
 
-    def weights(label: str, learner: Learner[Any]) -> Tensor:
-        lab.tell(f"implicit weights, {label}")
+    def weights(learner: Learner[Any]) -> Tensor:
         return induced_weights(learner, prompt, queries=queries, seed=lab.seed)  # (P, n, d, k)
 
-    own = weights(model.name, model)  # (P, n, d, k)
-    return {
-        label: _by_examples(
-            weight_differences(own, weights(label, other)) / prompt.dims, "ILW", label
-        )
-        for label, other in others.items()
-    }
+    scale = torch.tensor(prompt.dims)  # ()
+    return _distances(lab, "ILW", model, others, weights, weight_differences, scale)
 
 
-def _by_examples(values: Tensor, measure: str, label: str) -> Measured:
-    """Distances (P, n); without examples all predict nothing, and prefix 0 does not count."""
-    every = Measured(
-        values=values, axes=("examples",), label=label, keys={"measure": measure}, scale="log"
-    )
-    return every.at(examples=slice(1, None))
+def _distances(
+    lab: Lab,
+    measure: str,
+    model: Learner[Any],
+    others: Learners,
+    answers: Callable[[Learner[Any]], Tensor],
+    differences: Callable[[Tensor, Tensor], Tensor],
+    scale: Tensor,
+) -> dict[str, Measured]:
+    """Differences (P, n) of answers over a scale; without examples all predict nothing."""
+    lab.tell(f"{measure}, {model.name}")
+    own = answers(model)
+    distances: dict[str, Measured] = {}
+    for label, other in others.items():
+        lab.tell(f"{measure}, {label}")
+        every = Measured(
+            values=differences(own, answers(other)) / scale, axes=("examples",), label=label,
+            keys={"measure": measure}, scale="log",
+        )  # fmt: skip
+        distances[label] = every.at(examples=slice(1, None))
+    return distances
 
 
 def nearer(means: Mapping[str, Tensor], own: str) -> Tensor:
@@ -131,10 +131,19 @@ def _farthest(m: Mapping[str, Tensor]) -> Tensor:
     return torch.stack(others).amax(dim=0) / torch.minimum(nearest, weighted)
 
 
-def _share_that_agrees(measure: str) -> Statistic:
-    """The share (..) of the numbers of examples at which the mean distance is below 0.01."""
-    name = f"{measure}, {LEAST_SQUARES}"
-    return lambda m: (m[name] < AGREEMENT).double().mean(dim=-1)
+def _agrees(name: str, sentence: str, measure: str) -> Claim:
+    """That for almost any number of examples the mean distance from least squares is small."""
+    key = f"{measure}, {LEAST_SQUARES}"
+    return Claim(
+        name=name,
+        sentence=f"For almost any number of examples {sentence}.",
+        quantity=f"share of the numbers of examples, from 1 on, at which {measure} from least "
+        "squares / d is below 0.01",
+        statistic=lambda m: (m[key] < AGREEMENT).double().mean(dim=-1),
+        criterion=at_least(0.9, "almost any: nine numbers of examples in ten"),
+        over="prompts",
+        paper="almost any",
+    )
 
 
 def _fig1_runs(scale: Scale) -> Runs:
@@ -158,26 +167,9 @@ def _draw_fig1(tables: Tables) -> Figure:
     id="fig1",
     title="A trained model agrees with least squares, not with other algorithms",
     claims=(
-        Claim(
-            name="predictions",
-            sentence="For almost any number of examples it predicts as least squares does.",
-            quantity="share of the numbers of examples, from 1 on, at which SPD from least squares "
-            "/ d is below 0.01",
-            statistic=_share_that_agrees("SPD"),
-            criterion=ALMOST_ANY,
-            over="prompts",
-            paper="almost any",
-        ),
-        Claim(
-            name="implicit-weights",
-            sentence="For almost any number of examples its implicit linear weights are those of "
-            "least squares.",
-            quantity="share of the numbers of examples, from 1 on, at which ILW from least squares "
-            "/ d is below 0.01",
-            statistic=_share_that_agrees("ILW"),
-            criterion=ALMOST_ANY,
-            over="prompts",
-            paper="almost any",
+        _agrees("predictions", "it predicts as least squares does", "SPD"),
+        _agrees(
+            "implicit-weights", "its implicit linear weights are those of least squares", "ILW"
         ),
         Claim(
             name="minimum-norm",
@@ -228,12 +220,11 @@ def fig1(lab: Lab) -> Measures:
     others = algorithms(lab, config.task, config.points)
     prompt = lab.draw(config.task, config.points)
     spd = prediction_distances(lab, model, others, prompt, config.task)
-    few = prompt.select(slice(0, lab.choose(smoke=16, laptop=256, paper=1280)))
-    ilw = weight_distances(lab, model, others, few)
+    some = prompt.select(slice(0, lab.choose(smoke=16, laptop=256, paper=1280)))
+    ilw = weight_distances(lab, model, others, some)
+    few_examples = slice(prompt.dims - 1)  # 1 to d - 1
     return {
         **{f"SPD, {label}": distances for label, distances in spd.items()},
         **{f"ILW, {label}": distances for label, distances in ilw.items()},
-        "fewer examples than d": spd[LEAST_SQUARES]
-        .at(examples=slice(prompt.dims - 1))
-        .mean("examples"),
+        "fewer examples than d": spd[LEAST_SQUARES].at(examples=few_examples).mean("examples"),
     }
