@@ -177,7 +177,7 @@ def checked(lab: Lab, cases: Mapping[Condition, tuple[Learner[Any], Prompt]]) ->
         for label, one in checks.items()
     ]
     lab.table("nearest", pd.DataFrame(rows, columns=COLUMNS), by_seed=True)
-    penalties = torch.tensor([one.expected for one in checks.values()])  # (c,)
+    penalties = torch.tensor([one.expected for one in checks.values()]).double()  # (c,)
     return {
         "SPD / d": Measured.stack("model", by_penalty),
         "at the expected penalty": replace(
