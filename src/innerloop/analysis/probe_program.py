@@ -168,11 +168,9 @@ def _scaling(features: Tensor, targets: Tensor, visible: Tensor) -> Scaling:
     spread, centre = torch.var_mean(targets, dim=0, correction=0)  # (p, m) each
     spread = spread.mean(dim=1, keepdim=True)  # (p, 1)
     return Scaling(
-        mean=mean.to(features),
-        deviation=deviation.to(features),
-        target_mean=centre,
+        mean=mean.to(features), deviation=deviation.to(features), target_mean=centre,
         target_deviation=torch.where(spread > 0, spread, 1.0).sqrt(),
-    )
+    )  # fmt: skip
 
 
 def _untrained(
@@ -198,13 +196,9 @@ def _untrained(
     for parameter in (scores, *weights, *biases):
         parameter.requires_grad_()
     return Probes(
-        scores=scores,
-        weights=tuple(weights),
-        biases=tuple(biases),
-        visible=visible,
-        scaling=scaling,
-        settings=settings,
-    )
+        scores=scores, weights=tuple(weights), biases=tuple(biases), visible=visible,
+        scaling=scaling, settings=settings,
+    )  # fmt: skip
 
 
 def _batches(prompts: int, settings: ProbeSettings, generator: torch.Generator) -> list[Tensor]:

@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis import BayesCheck, Measured, bayes_check, drawing
+from innerloop.analysis import Measured, bayes_check, drawing
 from innerloop.analysis.bayes_check import nearest, ridge_distances
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -82,13 +82,13 @@ def _draw_fig2(tables: Tables) -> Figure:
 
 def _factor_off(m: Mapping[str, Tensor]) -> Tensor:
     """How many times off the nearest penalty is, up or down, in the worst model: (..)."""
-    ratio = nearest(m["SPD / d"], PENALTIES) / m["expected"]  # (.., c)
+    ratio = nearest(m["SPD / d"], PENALTIES) / m["expected penalty"]  # (.., c)
     return torch.maximum(ratio, 1 / ratio).amax(dim=-1)
 
 
 def _growth(m: Mapping[str, Tensor]) -> Tensor:
     """The nearest penalty (..) where most is expected over that where least is."""
-    best, expected = nearest(m["SPD / d"], PENALTIES), m["expected"]  # (.., c) each
+    best, expected = nearest(m["SPD / d"], PENALTIES), m["expected penalty"]  # (.., c) each
     most, least = expected.argmax(dim=-1, keepdim=True), expected.argmin(dim=-1, keepdim=True)
     return (best.gather(-1, most) / best.gather(-1, least))[..., 0]
 
@@ -127,7 +127,7 @@ def _growth(m: Mapping[str, Tensor]) -> Tensor:
             sentence="The model behaves as the predictor of least Bayes risk.",
             quantity="SPD from ridge at sigma^2 / tau^2, over d, mean over the numbers of examples "
             "from 1 on, the worst of all models",
-            statistic=lambda m: m["at the expected penalty"].amax(dim=-1),
+            statistic=lambda m: m["SPD / d at the expected penalty"].amax(dim=-1),
             criterion=at_most(
                 AGREEMENT,
                 "the paper's number for what agrees, from its first figure, where it is of "
@@ -157,33 +157,29 @@ def fig2(lab: Lab) -> Measures:
 
 def checked(lab: Lab, cases: Mapping[Condition, tuple[Learner[Any], Prompt]]) -> Measures:
     """The distances of learners from ridge regression at every penalty, and at the expected one."""
-    checks: dict[str, BayesCheck] = {}
+    rows: list[tuple[str, float, float, float, float]] = []
     by_penalty: dict[str, Measured] = {}
-    expected: dict[str, Measured] = {}
+    at_expected: dict[str, Measured] = {}
     for (noise, prior), (learner, prompt) in cases.items():
         label = _label((noise, prior))
         lab.tell(label)
         # Without examples all predict nothing: prefix 0 would only make the mean smaller.
         scored = (torch.arange(prompt.points) > 0).expand(prompt.batch, -1)  # (P, n)
         prompt = replace(prompt, scored=scored)
-        check = checks[label] = bayes_check(
+        check = bayes_check(
             learner, prompt, noise=noise, prior_variance=prior, penalties=PENALTIES, seed=lab.seed
         )
+        rows.append((label, check.expected, check.best.value, check.best.low, check.best.high))
         by_penalty[label] = check.distances / prompt.dims
-        at_expected = ridge_distances(learner, prompt, [check.expected]).at(penalty=0)
-        expected[label] = at_expected / prompt.dims
-    rows = [
-        (label, one.expected, one.best.value, one.best.low, one.best.high)
-        for label, one in checks.items()
-    ]
+        there = ridge_distances(learner, prompt, [check.expected]).at(penalty=0)
+        at_expected[label] = there / prompt.dims
     lab.table("nearest", pd.DataFrame(rows, columns=COLUMNS), by_seed=True)
-    penalties = torch.tensor([one.expected for one in checks.values()]).double()  # (c,)
+    expected = torch.tensor([row[1] for row in rows], dtype=torch.float64)  # (c,)
+    measures = {
+        "SPD / d at the expected penalty": Measured.stack("model", at_expected),
+        "expected penalty": Measured.exact(expected, "model", model=list(by_penalty)),
+    }
     return {
         "SPD / d": Measured.stack("model", by_penalty),
-        "at the expected penalty": replace(
-            Measured.stack("model", expected), label="SPD / d at the expected penalty"
-        ),
-        "expected": replace(
-            Measured.exact(penalties, "model", model=list(checks)), label="expected penalty"
-        ),
+        **{name: replace(one, label=name) for name, one in measures.items()},
     }
