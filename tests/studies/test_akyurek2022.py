@@ -237,7 +237,8 @@ def test_the_penalty_of_least_risk_is_found(lab: Lab) -> None:
     table = lab.tables["nearest"]
     assert table[["expected", "best"]].to_numpy().tolist() == [[0.25, 0.25], [1.0, 1.0]]
     cases = [noisy_case(lab, noise, Ridge(8.0)) for noise in (0.5, 1.0)]
-    for case, factor in zip(cases, (32.0, 8.0), strict=True):
+    too_small = noisy_case(lab, 0.5, Ridge(2.0**-6))
+    for case, factor in zip([*cases, too_small], (32.0, 8.0, 16.0), strict=True):
         assert judged(fig2, "nearest-penalty", checked(lab, dict([case]))).value == factor
     wrong = checked(lab, dict(cases))
     worst = judged(fig2, "nearest-penalty", wrong)
