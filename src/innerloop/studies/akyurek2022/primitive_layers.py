@@ -123,8 +123,8 @@ def _program(lab: Lab, kind: str, norm: Norm, number: int, constants: Constants)
 
 @torch.no_grad()
 def registers_after(circuit: Circuit) -> dict[str, Tensor]:
-    """The registers after the layer, (T, size) each: half of each slot less its mirror."""
-    # The hidden matrix is in the positions: what the prompt holds does not matter.
+    """What stands in the registers after the layer, (T, size): half of each slot and its mirror."""
+    # The hidden matrix stands in the positions: what the prompt holds does not matter.
     nothing = torch.zeros(1, POINTS, 1, dtype=torch.float64)  # (1, n, 1)
     prompt = Prompt(xs=nothing, ys=nothing)
     state = circuit.step(prompt, circuit.init(prompt), 0)
