@@ -31,16 +31,17 @@ def test_bayes_is_found_where_it_is(noise: float, prior_variance: float) -> None
     learner = Bayes(noise, prior_variance) if noise else OLS()
     found = bayes_check(learner, prompt, noise=noise, prior_variance=prior_variance)
     assert found.expected == noise**2 / prior_variance
-    assert found.best == found.low == found.high == found.expected
+    assert found.best.value == found.best.low == found.best.high == found.expected
     assert found.within_one_point
     assert found.support == 1
-    assert found.table.query("penalty == @found.best")["mean"].item() < 1e-15
+    table = found.distances.table()
+    assert table.loc[table["penalty"] == found.best.value, "mean"].item() < 1e-15
 
 
 def test_a_penalty_between_two_points_of_the_grid() -> None:
     prompt = noisy_prompt(0.7, 1.0)
     found = bayes_check(Bayes(0.7, 1.0), prompt, noise=0.7)
-    assert found.best in (0.25, 0.5)
+    assert found.best.value in (0.25, 0.5)
     assert found.within_one_point
     assert found.expected == pytest.approx(0.49)
 
@@ -48,7 +49,7 @@ def test_a_penalty_between_two_points_of_the_grid() -> None:
 @pytest.mark.parametrize("penalty", [0.125, 2.0])
 def test_two_points_away_is_not_within_one(penalty: float) -> None:
     found = bayes_check(Ridge(penalty), noisy_prompt(0.5**0.5, 1.0), noise=0.5**0.5)
-    assert found.best == penalty
+    assert found.best.value == penalty
     assert not found.within_one_point
     assert found.support == 0
     assert "not within one grid point of 0.5" in str(found)
@@ -58,7 +59,7 @@ def test_two_points_away_is_not_within_one(penalty: float) -> None:
 def test_one_point_away_is_within_one(penalty: float) -> None:
     # The root of 0.5 squared is a little more than 0.5: give the variance, not the noise.
     found = bayes_check(Ridge(penalty), noisy_prompt(1.0, 2.0), noise=1.0, prior_variance=2.0)
-    assert (found.best, found.expected) == (penalty, 0.5)
+    assert (found.best.value, found.expected) == (penalty, 0.5)
     assert found.within_one_point
     assert "within one grid point of 0.5" in str(found)
 
@@ -67,10 +68,13 @@ def test_the_table_holds_the_spd_of_every_penalty() -> None:
     prompt = noisy_prompt(0.5, 1.0, prompts=40)
     penalties = (1.0, 0.1, 0.5, 0.1)  # sorted, and each once
     found = bayes_check(GradientDescent(9), prompt, noise=0.5, penalties=penalties, steps=4)
-    assert list(found.table["penalty"]) == [0.1, 0.5, 1.0]
-    for penalty, *row in found.table[["penalty", "mean", "low", "high"]].to_numpy():
+    table = found.distances.table()
+    assert list(table["penalty"]) == [0.1, 0.5, 1.0]
+    for penalty, *row in table[["penalty", "mean", "low", "high"]].to_numpy():
         expected = spd(GradientDescent(4), Ridge(float(penalty)), prompt)
-        assert row == pytest.approx([expected.mean, expected.low, expected.high], rel=1e-10)
+        each = expected.mean("examples").interval()
+        ends = [float(each.value), float(each.low), float(each.high)]
+        assert row == pytest.approx(ends, rel=1e-10)
 
 
 def test_queries_and_scored_positions_are_those_that_count(random_prompt: DrawPrompt) -> None:
@@ -79,9 +83,9 @@ def test_queries_and_scored_positions_are_those_that_count(random_prompt: DrawPr
     scored[3], scored[:, 5] = False, False
     prompt = replace(prompt, scored=scored)
     found = bayes_check(GradientDescent(3), prompt, noise=1.0, penalties=(0.5, 1.0, 2.0))
-    for penalty, mean in found.table[["penalty", "mean"]].to_numpy():
+    for penalty, mean in found.distances.table()[["penalty", "mean"]].to_numpy():
         expected = spd(GradientDescent(3), Ridge(float(penalty)), prompt)
-        assert mean == pytest.approx(expected.mean, rel=1e-10)
+        assert mean == pytest.approx(float(expected.mean("examples").interval().value), rel=1e-10)
 
 
 def test_uncertainty_shows_in_the_interval() -> None:
@@ -93,11 +97,12 @@ def test_uncertainty_shows_in_the_interval() -> None:
         return il.predict(Ridge(1.0), Prompt(xs=xs, ys=ys)) + 5 * noise
 
     found = bayes_check(FromFunction(noisy), prompt, noise=1.0)
-    assert found.low <= found.best <= found.high
-    assert found.low < found.high
-    assert {found.low, found.best, found.high} <= set(PENALTIES)
-    wider = bayes_check(FromFunction(noisy), prompt, noise=1.0, confidence=0.99)
-    assert wider.low <= found.low < found.high <= wider.high
+    best = found.best
+    assert best.low <= best.value <= best.high
+    assert best.low < best.high
+    assert {best.low, best.value, best.high} <= set(PENALTIES)
+    wider = bayes_check(FromFunction(noisy), prompt, noise=1.0, confidence=0.99).best
+    assert wider.low <= best.low < best.high <= wider.high
     assert 0 < found.support <= 1
 
 
@@ -112,8 +117,8 @@ def test_support_counts_the_draws(random_prompt: DrawPrompt) -> None:
     found = bayes_check(
         FromFunction(two_minds), prompt, noise=1.0, penalties=(1.0, 4.0, 16.0), draws=4000
     )
-    plain = found.table["mean"].to_numpy()
-    assert found.best == (1.0, 4.0, 16.0)[int(np.argmin(plain))]
+    plain = found.distances.table()["mean"].to_numpy()
+    assert found.best.value == (1.0, 4.0, 16.0)[int(np.argmin(plain))]
     values = np.stack([_distances(two_minds, prompt, p) for p in (1.0, 4.0, 16.0)], axis=1)
     numbers = np.random.default_rng(0).integers(20, size=(4000, 20))
     winners = values[numbers].mean(axis=1).argmin(axis=1)

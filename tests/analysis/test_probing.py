@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 import innerloop as il
+from innerloop.analysis.intervals import average
+from innerloop.analysis.measured import Measured
 from innerloop.analysis.probe_features import hidden_states, steps_at_once, visible_tokens
 from innerloop.analysis.probe_program import ProbeSettings, evaluate_probes, train_probes
 from innerloop.analysis.probing import Probing, least_squares, moment, probe
@@ -88,9 +90,14 @@ def moment_from_step_one(prompt: Prompt, step: int) -> Tensor:
 HOLDER = Encoding(moment_from_step_one)
 
 
+def means(measured: Measured) -> Tensor:
+    """The means over prompts: (S, p)."""
+    return average(measured.values)
+
+
 def relative_high(found: Probing) -> Tensor:
     """The upper ends of the intervals over the targets' variance: (S, p)."""
-    return found.errors.high * found.dims / found.variances
+    return found.relative.interval().high
 
 
 @pytest.mark.parametrize("attention", ["positions", "content"])
@@ -103,8 +110,7 @@ def test_the_moment_is_found_where_it_is_held_and_only_there(attention: str, rea
         HOLDER, prompts(800, 0), moment, held_out=prompts(300, 1), settings=settings,
         at_prefixes=(3, 6),
     )  # fmt: skip
-    assert found.steps.tolist() == [0, 1]
-    assert found.prefixes.tolist() == [3, 6]
+    assert found.errors.ticks == {"step": [0, 1], "examples": [3, 6]}
     high = relative_high(found)
     assert bool((high[1] < EXPLAINED).all())
     # To know nothing of w is to be as wrong as the mean, or worse.
@@ -139,8 +145,8 @@ def test_content_attention_follows_a_marker_that_moves() -> None:
         )
         for attention in ("positions", "content")
     }  # fmt: skip
-    assert float(found["content"].relative) < EXPLAINED
-    assert float(found["positions"].relative) > 0.5
+    assert float(means(found["content"].relative)) < EXPLAINED
+    assert float(means(found["positions"].relative)) > 0.5
 
 
 def test_a_probe_may_not_look_beyond_its_prefix() -> None:
@@ -170,12 +176,13 @@ def test_the_control_task_separates_what_is_held_from_what_is_not() -> None:
         control=with_ones(prompts(1500, 2)), at_prefixes=(2, 5), settings=QUICK,
     )  # fmt: skip
     assert found.control is not None
-    variance = found.variances / found.dims
+    assert found.control_training is not None
     # Statistics of x are all that the control's training asks for, and they are held at both steps.
-    assert bool((found.control.training < EXPLAINED * variance).all())
-    assert bool((found.errors.high[1] < found.control.low[1] / 2).all())
-    assert bool((found.errors.high[0] >= found.control.low[0] / 2).all())
-    assert {"control", "control_low", "control_high"} <= set(found.table())
+    assert bool((means(found.control_training) < EXPLAINED * found.variances).all())
+    high, low = found.errors.interval().high, found.control.interval().low  # (S, p) each
+    assert bool((high[1] < low[1] / 2).all())
+    assert bool((high[0] >= low[0] / 2).all())
+    assert {"control", "control low", "control high"} <= set(found.table())
 
 
 @pytest.mark.parametrize("attention", ["positions", "content"])
@@ -192,11 +199,12 @@ def test_probes_trained_together_equal_each_alone(attention: str, reader: str) -
                 HOLDER, training, moment, held_out=held_out, settings=settings, seed=3,
                 at_steps=(step,), at_prefixes=(prefix,),
             )  # fmt: skip
-            for name in ("mean", "low", "high", "training"):
-                one = getattr(alone.errors, name)[0, 0]
-                assert (
-                    abs(float(one - getattr(together.errors, name)[step, prefix - 1])) < REFERENCE
-                )
+            for one, several in (
+                (alone.errors, together.errors),
+                (alone.training, together.training),
+            ):
+                difference = one.values[:, 0, 0] - several.values[:, step, prefix - 1]  # (P,)
+                assert float(difference.abs().max()) < REFERENCE
             tokens = alone.attention.shape[2]
             beside = together.attention[step, prefix - 1]  # (T,)
             assert float((alone.attention[0, 0] - beside[:tokens]).abs().max()) < REFERENCE
@@ -214,7 +222,7 @@ def test_little_memory_gives_the_same_answer(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(chunks, "BUDGET", 2**17)
     assert steps_at_once(learner, training, held_out, visible, settings) == 1
     parts = probe(learner, training, moment, **options)
-    assert torch.allclose(whole.errors.mean, parts.errors.mean, rtol=0, atol=REFERENCE)
+    assert torch.allclose(whole.errors.values, parts.errors.values, rtol=0, atol=REFERENCE)
     assert torch.allclose(whole.attention, parts.attention, rtol=0, atol=REFERENCE)
 
 
@@ -239,8 +247,8 @@ def test_the_program_equals_a_plain_transcription() -> None:
                     unit = torch.relu(
                         alpha @ h @ probes.weights[0][which] + probes.biases[0][which, 0]
                     )
-                    told = unit @ probes.weights[1][which] + probes.biases[1][which, 0]
-                    answer = told * scale.target_deviation[p] + scale.target_mean[p]  # (m,)
+                    scaled = unit @ probes.weights[1][which] + probes.biases[1][which, 0]
+                    answer = scaled * scale.target_deviation[p] + scale.target_mean[p]  # (m,)
                     expected = (answer - targets[b, p]).square().mean()
                     assert abs(float(errors[s, p, b] - expected)) < REFERENCE
         assert torch.allclose(weights.sum(dim=2), torch.ones(2, 2).double())
@@ -255,10 +263,17 @@ def test_errors_are_means_over_d_and_the_variance_is_the_targets() -> None:
     wanted, known = moment(held_out)[:, 3], moment(training)[:, 3]  # (P, d)
     expected = (wanted - known.mean(dim=0)).square().mean() / DIMS
     # Adam goes on stepping about the mean, by about its rate.
-    assert float(found.errors.mean) == pytest.approx(float(expected), rel=0.01)
-    assert float(found.variances) == pytest.approx(float(wanted.var(dim=0, correction=0).mean()))
-    assert float(found.relative) == pytest.approx(1, abs=0.1)
-    assert found.errors.low <= found.errors.mean <= found.errors.high
+    assert found.errors.values.shape == (100, 1, 1)
+    assert found.training.values.shape == (200, 1, 1)
+    assert float(means(found.errors)) == pytest.approx(float(expected), rel=0.01)
+    variance = wanted.var(dim=0, correction=0).mean() / DIMS
+    assert float(found.variances) == pytest.approx(float(variance))
+    assert float(means(found.relative)) == pytest.approx(1, abs=0.1)
+    row = found.table().iloc[0]
+    assert row["mean"] == pytest.approx(float(means(found.errors)))
+    assert row["training"] == pytest.approx(float(means(found.training)))
+    assert row["relative"] == pytest.approx(row["mean"] / float(found.variances))
+    assert row["low"] <= row["mean"] <= row["high"]
 
 
 def test_targets_equal_slow_ones() -> None:
@@ -280,7 +295,7 @@ def test_gradient_descent_in_weights_holds_the_moment_after_one_step() -> None:
     high = relative_high(found)
     assert bool((high[1] < EXPLAINED).all())
     # Before it, nothing varies, and no constant is nearer to the targets than their mean.
-    assert bool((found.relative[0] >= 1 - REFERENCE).all())
+    assert bool((means(found.relative)[0] >= 1 - REFERENCE).all())
 
 
 def test_any_function_of_the_prompt_is_a_target() -> None:
@@ -290,7 +305,7 @@ def test_any_function_of_the_prompt_is_a_target() -> None:
     settings = QUICK.model_copy(update={"reader": "linear"})
     held = Encoding(lambda prompt, step: mixed(true_weights(prompt)), steps=0)
     found = probe(held, prompts(800, 0), true_weights, settings=settings, at_prefixes=(0, 3))
-    assert bool((found.relative < EXPLAINED).all())
+    assert bool((means(found.relative) < EXPLAINED).all())
 
 
 def small(backbone: Stack | Loop) -> InContextTransformer:
@@ -306,12 +321,13 @@ def test_a_looped_transformer_is_probed_at_any_step() -> None:
         model, prompts(64, 0).to(dtype=torch.float32), least_squares, at_steps=(0, 2, 5),
         at_prefixes=(2, 6), settings=settings,
     )  # fmt: skip
-    assert found.errors.mean.shape == (3, 2)
+    assert found.errors.values.shape == (16, 3, 2)
+    assert found.errors.ticks["step"] == [0, 2, 5]
     assert found.attention.shape == (3, 2, 2 * 6 + 1)
     # Prefix 2 sees x_0 y_0 x_1 y_1 x_2.
     assert bool((found.attention[:, 0, :5] > 0).all())
     assert not found.attention[:, 0, 5:].any()
-    assert bool(torch.isfinite(found.errors.mean).all())
+    assert bool(torch.isfinite(found.errors.values).all())
     for parameter, old in zip(model.parameters(), before, strict=True):
         assert torch.equal(parameter, old)
         assert parameter.grad is None
@@ -321,7 +337,7 @@ def test_full_attention_is_probed_at_the_last_prefix() -> None:
     model = small(Stack(layers=1, width=8, heads=2, mask="full"))
     settings = ProbeSettings(iterations=2)
     found = probe(model, prompts(32, 0), moment, settings=settings)
-    assert found.prefixes.tolist() == [POINTS - 1]
+    assert found.errors.ticks["examples"] == [POINTS - 1]
     with pytest.raises(NotSupportedError, match="not causal"):
         probe(model, prompts(32, 0), moment, settings=settings, at_prefixes=(2,))
 
@@ -332,8 +348,8 @@ def test_the_same_seed_gives_the_same_probes() -> None:
     one, same, other = (
         probe(HOLDER, prompts(80, 0), moment, settings=settings, seed=seed) for seed in (1, 1, 2)
     )
-    assert torch.equal(one.errors.mean, same.errors.mean)
-    assert not torch.equal(one.errors.mean, other.errors.mean)
+    assert torch.equal(one.errors.values, same.errors.values)
+    assert not torch.equal(one.errors.values, other.errors.values)
     assert torch.equal(torch.get_rng_state(), state)
 
 

@@ -1,5 +1,6 @@
 """Akyurek et al. (2022): what its studies measure, on learners whose algorithm is known."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -7,10 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
+import innerloop as il
+from innerloop.analysis import Estimate, Measured, estimate, spd
+from innerloop.analysis.intervals import average
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import EXACT_CIRCUIT
-from innerloop.learners import OLS, Ridge
+from innerloop.learners import OLS, FromFunction, Ridge
 from innerloop.studies.akyurek2022.agreement import (
     ALGORITHMS,
     LEAST_SQUARES,
@@ -22,10 +26,9 @@ from innerloop.studies.akyurek2022.agreement import (
     fig1,
     nearer,
     prediction_distances,
-    share_that_agrees,
     weight_distances,
 )
-from innerloop.studies.akyurek2022.bayes import check, distance, fig2, growth
+from innerloop.studies.akyurek2022.bayes import PENALTIES, checked, fig2
 from innerloop.studies.akyurek2022.primitive_layers import (
     EXPECTED,
     NORMS,
@@ -33,13 +36,13 @@ from innerloop.studies.akyurek2022.primitive_layers import (
     Norm,
     layer_error,
 )
-from innerloop.studies.akyurek2022.sizes import DEPTHS, WIDTHS, fig3, phases
+from innerloop.studies.akyurek2022.sizes import DEPTHS, WIDTHS, by_size, fig3
 from innerloop.studies.akyurek2022.theorems import thm1, thm2, width_order
-from innerloop.studies.akyurek_circuits import theorem_1, theorem_2
-from innerloop.studies.claim import Claim, Verdict, judge
+from innerloop.studies.akyurek_circuits import THEOREM_1, THEOREM_2
+from innerloop.studies.claim import Claim, Judged, judge
+from innerloop.studies.equality import Limit
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity
-from innerloop.studies.study import Study
+from innerloop.studies.study import Measures, Study
 from innerloop.tasks import LinearRegression
 
 TASK = LinearRegression(dims=3)
@@ -50,9 +53,15 @@ def claim_of(study: Study, name: str) -> Claim:
     return next(claim for claim in study.claims if claim.name == name)
 
 
-def verdict(study: Study, name: str, *measured: Quantity) -> Verdict:
-    """The verdict on what each seed came to, at a scale at which something is concluded."""
-    return judge(claim_of(study, name), measured, "laptop").verdict
+def judged(study: Study, name: str, measures: Measures) -> Judged:
+    """A claim on what one seed measured, at a scale at which something is concluded."""
+    claim = claim_of(study, name)
+    number = estimate(claim.statistic, [measures], log=claim.ratio, draws=100)
+    return judge(claim, number, "laptop")
+
+
+def all_of(one: Judged | Estimate) -> tuple[float, float, float]:
+    return one.value, one.low, one.high
 
 
 @pytest.fixture
@@ -97,150 +106,189 @@ def test_the_order_of_a_width() -> None:
 def test_step_sizes_are_those_that_err_least(lab: Lab, others: dict[str, Learner[Any]]) -> None:
     """One step is better than none, and a pass over all examples is better than one step."""
     fresh = lab.draw(TASK, POINTS, prompts=500, purpose="fresh")
-    errors = {label: float(lab.errors(others[label], fresh, TASK).mean()) for label in others}
+    errors = {label: float(lab.error(others[label], fresh, TASK).values.mean()) for label in others}
     assert errors[LEAST_SQUARES] < errors[PASS] < errors[STEP] < 1
     assert set(others) == set(ALGORITHMS)
+
+
+def nearness(distances: Mapping[str, Measured], own: str) -> Estimate:
+    """How much nearer one algorithm is than all others, over all numbers of examples."""
+    return estimate(
+        lambda m: nearer({label: m[label].mean(dim=-1) for label in m}, own), [distances], draws=100
+    )
 
 
 @pytest.mark.parametrize("label", [LEAST_SQUARES, RIDGE, STEP, NEAREST])
 def test_an_algorithm_is_nearest_to_itself(
     lab: Lab, prompt: Prompt, others: dict[str, Learner[Any]], label: str
 ) -> None:
-    found = prediction_distances(lab, others[label], others, prompt, TASK)
-    assert nearer(lab, found, (label,), 0) == Quantity(0.0, 0.0, 0.0)
+    distances = prediction_distances(lab, others[label], others, prompt, TASK)
+    assert all_of(nearness(distances, label)) == (0.0, 0.0, 0.0)
     another = RIDGE if label != RIDGE else LEAST_SQUARES
-    assert nearer(lab, found, (another,), 0).low > 1
+    assert nearness(distances, another).low > 1
+    # Without examples all predict nothing.
+    assert distances[another].ticks["examples"] == list(range(1, POINTS))
 
 
 def test_implicit_weights_of_least_squares(lab: Lab, prompt: Prompt) -> None:
     compared = {LEAST_SQUARES: OLS(), RIDGE: Ridge(0.1)}
-    found = weight_distances(lab, OLS(), compared, prompt, seed=0)
-    assert float(found[LEAST_SQUARES].amax()) < 1e-8
+    distances = weight_distances(lab, OLS(), compared, prompt)
+    assert float(distances[LEAST_SQUARES].values.amax()) < 1e-8
     # Ridge is known in closed form as well.
     difference = (OLS().weights(prompt) - Ridge(0.1).weights(prompt)).square().sum(dim=(2, 3))
-    assert float((found[RIDGE] - difference / 3).abs().amax()) < 1e-5
+    assert float((distances[RIDGE].values - difference[:, 1:] / 3).abs().amax()) < 1e-5
+
+
+def from_least_squares(distances: Tensor) -> Measures:
+    """Distances (P, n - 1) of predictions and of weights from least squares, from 1 example on."""
+    measured = Measured(values=distances, axes=("examples",))
+    return {f"{measure}, {LEAST_SQUARES}": measured for measure in ("SPD", "ILW")}
 
 
 @pytest.mark.parametrize("name", ["predictions", "implicit-weights"])
-def test_almost_any_number_of_examples_is_nine_in_ten(lab: Lab, name: str) -> None:
+def test_almost_any_number_of_examples_is_nine_in_ten(name: str) -> None:
     """Four of ten prefixes are off, and the median over prefixes is within 0.01 all the same."""
-    means = torch.tensor([9.0, *[0.005] * 6, *[0.05] * 4])  # prefix 0 does not count
-    distances = means.expand(20, -1)  # (P, n)
-    assert float(distances[:, 1:].mean(dim=0).quantile(0.5)) < 0.01
-    half = share_that_agrees(lab, distances, 0)
-    assert half == Quantity(0.6, 0.6, 0.6)
-    assert verdict(fig1, name, half) == "not confirmed"
-    most = share_that_agrees(lab, distances[:, [0, 1, 2, 3, 4, 5, 6, 1, 2, 3, 7]], 0)
-    assert verdict(fig1, name, most) == "confirmed"
+    distances = torch.tensor([*[0.005] * 6, *[0.05] * 4]).expand(20, -1)  # (P, n - 1)
+    assert float(distances.mean(dim=0).quantile(0.5)) < 0.01
+    half = judged(fig1, name, from_least_squares(distances))
+    assert all_of(half) == (0.6, 0.6, 0.6)
+    assert half.verdict == "not confirmed"
+    most = judged(fig1, name, from_least_squares(distances[:, [0, 1, 2, 3, 4, 5, 0, 1, 2, 6]]))
+    assert most.verdict == "confirmed"
 
 
-def test_the_share_that_agrees_has_an_interval_over_prompts(lab: Lab) -> None:
+def test_the_share_that_agrees_has_an_interval_over_prompts() -> None:
     """A prefix at the very edge is on either side of it, as prompts are drawn."""
-    distances = torch.full((20, 3), 0.001)
-    distances[::2, 2], distances[1::2, 2] = 0.0, 0.0199  # a mean of 0.00995
-    found = share_that_agrees(lab, distances, 0)
-    assert (found.value, found.low, found.high) == (1.0, 0.5, 1.0)
-    assert verdict(fig1, "predictions", found) == "inconclusive"
+    distances = torch.full((20, 2), 0.001)
+    distances[::2, 1], distances[1::2, 1] = 0.0, 0.0199  # a mean of 0.00995
+    share = judged(fig1, "predictions", from_least_squares(distances))
+    assert all_of(share) == (1.0, 0.5, 1.0)
+    assert share.verdict == "inconclusive"
 
 
-def test_phases_by_depth(lab: Lab, prompt: Prompt, others: dict[str, Learner[Any]]) -> None:
-    learners = {
-        ("layers", 1): others[STEP],
-        ("layers", 2): Ridge(0.12),
-        ("width", 8): OLS(),
-        ("width", 16): Ridge(1e-6),
+def test_neighbours_agree_least_where_both_are_farther_than_all_others() -> None:
+    sizes = dict(zip(ALGORITHMS, (1.0, 2.0, 3.0, 4.0, 8.0, 16.0), strict=True))
+    measures = {
+        f"SPD, {label}": Measured(values=torch.full((5, 3), size), axes=("examples",))
+        for label, size in sizes.items()
     }
-    found = {
-        key: prediction_distances(lab, learner, others, prompt, TASK)
-        for key, learner in learners.items()
+    assert judged(fig1, "neighbours", measures).value == 0.5
+    assert judged(fig1, "others-agree-less", measures).value == 0.5
+
+
+def test_phases_by_depth(lab: Lab, others: dict[str, Learner[Any]]) -> None:
+    models = {
+        "layers": {1: others[STEP], 2: Ridge(0.12)},
+        "width": {8: OLS(), 16: Ridge(1e-6)},
     }
-    seen = phases(lab, found, 0)
-    assert seen["shallow"].high == 0
-    assert seen["deeper"].high < 1
-    assert seen["deepest"].low > 1
-    assert seen["modest-width"].high < 1
+    measures = by_size(lab, models, TASK, POINTS)
+    assert judged(fig3, "shallow", measures).high == 0
+    assert judged(fig3, "deeper", measures).high < 1
+    assert judged(fig3, "deepest", measures).low > 1
+    assert judged(fig3, "modest-width", measures).high < 1
 
 
-def sized(nearest: dict[tuple[str, int], str]) -> dict[tuple[str, int], dict[str, Tensor]]:
-    """Distances (P, n) at laptop scale, at which an algorithm is nearer by half than all others."""
-    sizes = [("layers", size) for size in DEPTHS["laptop"]]
-    sizes += [("width", size) for size in WIDTHS["laptop"]]
+def sized(distances: dict[tuple[str, int, str], float]) -> Measures:
+    """Distances by size at laptop scale: 1, but for those of some kinds, sizes and algorithms."""
     return {
-        size: {
-            label: torch.full((20, 4), 0.5 if nearest.get(size) == label else 1.0)
-            for label in ALGORITHMS
-        }
-        for size in sizes
+        f"{kind}, {label}": Measured(
+            values=torch.tensor([distances.get((kind, size, label), 1.0) for size in sizes]).expand(
+                20, -1
+            ),
+            axes=("size",),
+        )
+        for kind, sizes in (("layers", DEPTHS["laptop"]), ("width", WIDTHS["laptop"]))
+        for label in ALGORITHMS
     }
 
 
 def test_one_pass_is_not_one_step() -> None:
-    lab = Lab(study="akyurek2022/test", scale="laptop")
-    seen = phases(lab, sized({("layers", 1): PASS}), 0)
-    assert seen["shallow"] == Quantity(2.0, 2.0, 2.0)
-    assert verdict(fig3, "shallow", seen["shallow"]) == "not confirmed"
-    seen = phases(lab, sized({("layers", 1): STEP}), 0)
-    assert verdict(fig3, "shallow", seen["shallow"]) == "confirmed"
+    shallow = judged(fig3, "shallow", sized({("layers", 1, PASS): 0.5}))
+    assert all_of(shallow) == (2.0, 2.0, 2.0)
+    assert shallow.verdict == "not confirmed"
+    assert judged(fig3, "shallow", sized({("layers", 1, STEP): 0.5})).verdict == "confirmed"
 
 
 def test_slightly_deeper_is_the_next_depth_and_not_the_best_one() -> None:
-    lab = Lab(study="akyurek2022/test", scale="laptop")
-    seen = phases(lab, sized({("layers", 2): LEAST_SQUARES, ("layers", 4): RIDGE}), 0)
-    assert verdict(fig3, "deeper", seen["deeper"]) == "not confirmed"
-    seen = phases(lab, sized({("layers", 2): RIDGE, ("layers", 4): LEAST_SQUARES}), 0)
-    assert verdict(fig3, "deeper", seen["deeper"]) == "confirmed"
+    later = sized({("layers", 2, LEAST_SQUARES): 0.5, ("layers", 4, RIDGE): 0.5})
+    assert judged(fig3, "deeper", later).verdict == "not confirmed"
+    next_one = sized({("layers", 2, RIDGE): 0.5, ("layers", 4, LEAST_SQUARES): 0.5})
+    assert judged(fig3, "deeper", next_one).verdict == "confirmed"
+
+
+def test_width_is_set_against_depth_from_the_second_size_to_the_full_one() -> None:
+    sizes = {("width", 16): 9.0, ("width", 32): 3.0, ("width", 64): 2.0}
+    sizes |= {("layers", 1): 9.0, ("layers", 2): 6.0, ("layers", 4): 5.0, ("layers", 8): 1.0}
+    measures = sized({(*size, LEAST_SQUARES): distance for size, distance in sizes.items()})
+    assert judged(fig3, "width-against-depth", measures).value == pytest.approx(1.5 / 6)
+
+
+def noisy_case(lab: Lab, noise: float, learner: Learner[Any]) -> Any:
+    """A condition, and a learner with prompts of it."""
+    task = LinearRegression(dims=3, noise=noise, dtype="float64")
+    return (noise, 1.0), (learner, lab.draw(task, POINTS, prompts=200))
 
 
 def test_the_penalty_of_least_risk_is_found(lab: Lab) -> None:
-    tasks = [LinearRegression(dims=3, noise=noise) for noise in (0.5, 1.0)]
-    right = [
-        check(lab, Ridge(task.noise**2), lab.draw(task, POINTS, prompts=200), task)
-        for task in tasks
-    ]
-    for one in right:
-        assert one.factor == Quantity(1.0, 1.0, 1.0)
-        assert one.agreement.high == 0
-    assert growth(right).value == pytest.approx(4.0)
-    wrong = [check(lab, Ridge(8.0), lab.draw(task, POINTS, prompts=200), task) for task in tasks]
-    assert [one.factor.value for one in wrong] == pytest.approx([32.0, 8.0])
-    assert wrong[0].factor.low > 2
-    assert growth(wrong).high < 2**0.5 + 1e-9
-    assert wrong[0].agreement.low > 0.01
+    right = checked(lab, dict(noisy_case(lab, noise, Ridge(noise**2)) for noise in (0.5, 1.0)))
+    assert all_of(judged(fig2, "nearest-penalty", right)) == (1.0, 1.0, 1.0)
+    assert judged(fig2, "equivalent", right).high == 0
+    assert judged(fig2, "grows-with-noise", right).value == pytest.approx(4.0)
+    table = lab.tables["nearest"]
+    assert table[["expected", "best"]].to_numpy().tolist() == [[0.25, 0.25], [1.0, 1.0]]
+    cases = [noisy_case(lab, noise, Ridge(8.0)) for noise in (0.5, 1.0)]
+    too_small = noisy_case(lab, 0.5, Ridge(2.0**-6))
+    for case, factor in zip([*cases, too_small], (32.0, 8.0, 16.0), strict=True):
+        assert judged(fig2, "nearest-penalty", checked(lab, dict([case]))).value == factor
+    wrong = checked(lab, dict(cases))
+    worst = judged(fig2, "nearest-penalty", wrong)
+    assert worst.value == 32
+    assert worst.low > 2
+    assert judged(fig2, "grows-with-noise", wrong).high < 2**0.5 + 1e-9
+    assert judged(fig2, "equivalent", wrong).low > 0.01
 
 
 def test_equivalence_is_measured_as_in_figure_1(lab: Lab) -> None:
     """Over d and from one example on; over E[y^2] with prefix 0, 0.011 would be 0.0073."""
-    ridge = torch.zeros(20, 5, 1)  # (P, n, k)
-    answers = torch.full((20, 5, 1), 0.033**0.5)  # off by 0.011 d at d = 3
-    answers[:, 0] = 0
-    assert float((answers - ridge).square().mean()) / (3 + 1.0**2) < 0.01
-    found = lab.mean(distance(answers, ridge, 3))
-    assert found.value == pytest.approx(0.011)
-    assert verdict(fig2, "equivalent", found) == "not confirmed"
+
+    def off(xs: Tensor, ys: Tensor) -> Tensor:
+        answers = il.predict(Ridge(1.0), Prompt(xs=xs, ys=ys))  # (P, n, k)
+        answers[:, 1:] += 0.033**0.5  # by 0.011 d at d = 3
+        return answers
+
+    condition, case = noisy_case(lab, 1.0, FromFunction(off))
+    differences = spd(FromFunction(off), Ridge(1.0), case[1])
+    assert float(differences.values.mean()) / (3 + 1.0**2) < 0.01
+    equivalent = judged(fig2, "equivalent", checked(lab, {condition: case}))
+    assert equivalent.value == pytest.approx(0.011)
+    assert equivalent.verdict == "not confirmed"
 
 
 def test_prefix_0_is_left_out_of_the_grid_of_penalties(lab: Lab) -> None:
     """So that the table and the claim have one measure."""
-    task = LinearRegression(dims=3, noise=1.0)
-    prompt = lab.draw(task, POINTS)
-    found = check(lab, Ridge(2.0), prompt, task)
-    table = found.check.table
-    at_expected = float(table.loc[table["penalty"] == 1.0, "mean"].iloc[0])
-    assert at_expected / 3 == pytest.approx(found.agreement.value)
+    condition, case = noisy_case(lab, 1.0, Ridge(2.0))
+    measures = checked(lab, {condition: case})
+    at_expected = measures["SPD / d"].at(penalty=PENALTIES.index(1.0))
+    examples = spd(Ridge(2.0), Ridge(1.0), case[1]).at(examples=slice(1, None))
+    expected = float(average(examples.mean("examples").values)) / 3
+    assert float(average(at_expected.values)) == pytest.approx(expected)
+    assert judged(fig2, "equivalent", measures).value == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("study", "limit", "chain"), [(thm1, theorem_1, 9), (thm2, theorem_2, 14)])
-def test_the_note_and_the_limit_have_one_count(study: Study, limit: Any, chain: int) -> None:
-    allowed = limit(None)
+@pytest.mark.parametrize(
+    ("study", "allowed", "chain"), [(thm1, THEOREM_1, 9), (thm2, THEOREM_2, 14)]
+)
+def test_the_note_and_the_limit_have_one_count(study: Study, allowed: Limit, chain: int) -> None:
     assert allowed.pre + allowed.step + allowed.post == chain
     assert "printed in the proof" in claim_of(study, "within-the-theorem").criterion.reason
-    found = study.measure(Lab(study=study.name, scale="smoke"))
-    told = next(note for note in found.notes if "O(1)" in note)
-    assert f"{chain} primitives" in told
-    assert f"{allowed.pre} before the steps" in told
-    assert f"{allowed.step} a step" in told
-    shapes = found.tables["shapes"]
+    note = next(note for note in study.notes if "O(1)" in note)
+    assert f"{chain} primitives" in note
+    assert f"{allowed.pre} before the steps" in note
+    assert f"{allowed.step} a step" in note
+    lab = Lab(study=study.name, scale="smoke")
+    study.measure(lab)
+    shapes = lab.tables["shapes"]
     steps = shapes.loc[shapes["part"] == "step", :]
     assert set(steps["layers allowed"]) == {allowed.step}
     (layers,) = set(steps["layers"])
-    assert f"{'one' if layers == 1 else 'three'} layer" in told
+    assert f"{'one' if layers == 1 else 'three'} layer" in note

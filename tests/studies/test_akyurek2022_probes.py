@@ -6,20 +6,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from innerloop.analysis.probing import ProbeErrors, Probing
+from innerloop.analysis import Measured, Probing, estimate
+from innerloop.analysis.intervals import average
 from innerloop.studies.akyurek2022.probe_curves import (
     ByLayer,
     attention_to_last,
-    both,
-    located,
     lowest_over_first,
     reached,
-    undecoded,
 )
-from innerloop.studies.akyurek2022.probes import LINEAR, MLP, PROMPTS, claims_by_layer, fig4
-from innerloop.studies.claim import Verdict, judge
+from innerloop.studies.akyurek2022.probes import LINEAR, MLP, PROMPTS, fig4, measures_by_layer
+from innerloop.studies.claim import Judged, judge
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import UNKNOWN, Quantity, exact
+from innerloop.studies.study import Measures
 
 
 @pytest.fixture
@@ -27,30 +25,28 @@ def lab() -> Lab:
     return Lab(study="akyurek2022/test", scale="smoke")
 
 
-def verdict(name: str, *measured: Quantity) -> Verdict:
-    """The verdict on what each seed came to, at a scale at which something is concluded."""
+def judged(name: str, *seeds: Measures) -> Judged:
+    """A claim on what each seed measured, at a scale at which something is concluded."""
     claim = next(claim for claim in fig4.claims if claim.name == name)
-    return judge(claim, measured, "laptop").verdict
+    number = estimate(claim.statistic, seeds, log=claim.ratio, draws=100)
+    return judge(claim, number, "laptop")
 
 
 def probing(errors: Tensor, attention: Tensor) -> Probing:
     """Probes with these errors (S, p) on 20 prompts, of targets of variance 2 in 4 dimensions."""
-    layers, prefixes = errors.shape
-    found = ProbeErrors(
-        mean=errors,
-        low=errors,
-        high=errors,
-        training=errors,
-        by_prompt=errors[..., None].expand(-1, -1, 20),
+    prefixes = errors.shape[1]
+    measured = Measured(
+        values=errors.expand(20, -1, -1),
+        axes=("layer", "examples"),
+        ticks={"examples": range(1, prefixes + 1)},
     )
     return Probing(
-        steps=torch.arange(layers),
-        prefixes=torch.arange(1, prefixes + 1),
-        errors=found,
+        errors=measured,
+        training=measured,
         control=None,
-        variances=torch.full((prefixes,), 2.0),
+        control_training=None,
+        variances=torch.full((prefixes,), 2.0) / 4,
         attention=attention,
-        dims=4,
     )
 
 
@@ -59,18 +55,19 @@ def test_errors_by_layer(lab: Lab) -> None:
     attention = torch.zeros(4, 2, 5).double()
     attention[3, 0, 1], attention[3, 0, 0] = 0.75, 0.25  # after one example: y_1
     attention[3, 1, 3], attention[3, 1, 4] = 0.25, 0.75  # after two: y_2
-    found = probing(errors, attention)
-    own = ByLayer.of(found)
-    means = own.errors.mean(dim=0)
+    probes = probing(errors, attention)
+    own = ByLayer.of(probes)
+    means = average(own.errors.values)
     assert means.tolist() == pytest.approx([1.0, 0.9, 0.3, 0.2])
+    assert average(own.training.values).tolist() == pytest.approx(means.tolist())
     assert own.best == 3
     assert float(lowest_over_first(means)) == pytest.approx(0.2)
     assert float(reached(means)) == 2  # 0.3 is below the middle of 1.0 and 0.2
-    assert attention_to_last(found, 3) == pytest.approx(0.5)
-    assert attention_to_last(found, 0) == 0
+    assert attention_to_last(probes, 3) == pytest.approx(0.5)
+    assert attention_to_last(probes, 0) == 0
     sooner = ByLayer.of(probing(errors[[0, 2, 3, 3]], attention))
-    layers = both(lab, lambda one, other: reached(one) - reached(other), own, sooner, 0)
-    assert layers == Quantity(1.0, 1.0, 1.0)
+    layers = judged("moment-first", measures(lab, moments=sooner, weights=own))
+    assert (layers.value, layers.low, layers.high) == (1.0, 1.0, 1.0)
 
 
 def test_what_stays_as_it_is_gains_nothing() -> None:
@@ -81,42 +78,63 @@ def test_what_stays_as_it_is_gains_nothing() -> None:
 
 def by_layer(*means: float, training: float = 0.1) -> ByLayer:
     """Errors of 20 prompts, all the same, after so many layers."""
-    return ByLayer(torch.tensor(means).double().expand(20, -1), torch.full((len(means),), training))
+    errors = Measured(values=torch.tensor(means).expand(20, -1), axes=("layer",))
+    return ByLayer(errors, Measured.exact(torch.full((len(means),), training), "layer"))
+
+
+def measures(lab: Lab, *, moments: ByLayer, weights: ByLayer) -> Measures:
+    """What MLPs with these errors measure, where linear probes find nothing."""
+    linear = by_layer(1, 1, 1)
+    curves = {("X'y", MLP): moments, ("X'y", LINEAR): linear}
+    return measures_by_layer(lab, {**curves, ("w", MLP): weights, ("w", LINEAR): linear})
 
 
 def test_nothing_is_located_that_was_not_decoded(lab: Lab) -> None:
     """The best probe for w leaves half of the variance: it once said that w comes later."""
-    moments, weights, linear = by_layer(1, 0.2, 0.1), by_layer(1, 0.9, 0.5), by_layer(1, 1, 1)
-    curves = {("X'y", MLP): moments, ("X'y", LINEAR): linear, ("w", LINEAR): linear}
-    found = claims_by_layer(lab, {**curves, ("w", MLP): weights}, 0)
-    assert verdict("moment-decoded", found["moment-decoded"]) == "confirmed"
-    for name in ("weights-decoded", "moment-first"):
-        assert math.isnan(found[name].value)
-        assert verdict(name, found[name]) == "inconclusive"
-        assert verdict(name, found[name], found[name]) == "inconclusive"  # two seeds
-    assert located(exact(0.9), weights) == UNKNOWN
+    moments = by_layer(1, 0.2, 0.1)
+    half = measures(lab, moments=moments, weights=by_layer(1, 0.9, 0.5))
+    assert judged("moment-decoded", half).verdict == "confirmed"
+    half = {**half, "attention to the last y": Measured.exact(0.9)}
+    for name in ("weights-decoded", "moment-first", "attention"):
+        for seeds in ([half], [half, half]):
+            assert math.isnan(judged(name, *seeds).value)
+            assert judged(name, *seeds).verdict == "inconclusive"
     # Of the readers, and not of a place.
-    assert verdict("weights-nonlinear", found["weights-nonlinear"]) == "confirmed"
-    found = claims_by_layer(lab, {**curves, ("w", MLP): by_layer(1, 0.9, 0.2)}, 0)
-    assert found["moment-first"] == Quantity(1.0, 1.0, 1.0)
-    assert verdict("weights-decoded", found["weights-decoded"]) == "confirmed"
+    assert judged("weights-nonlinear", half).verdict == "confirmed"
+    most = measures(lab, moments=moments, weights=by_layer(1, 0.9, 0.2))
+    first = judged("moment-first", most)
+    assert (first.value, first.low, first.high) == (1.0, 1.0, 1.0)
+    assert judged("weights-decoded", most).verdict == "confirmed"
+
+
+def notes_of(seed: int, weights: ByLayer) -> list[str]:
+    lab = Lab(study="akyurek2022/test", scale="smoke", seed=seed)
+    measures(lab, moments=by_layer(1, 0.2), weights=weights)
+    return lab.notes
 
 
 def test_notes_tell_what_probes_were_short_of() -> None:
-    decoded, apart = by_layer(1, 0.2), by_layer(1, 0.6, training=0.1)
-    assert undecoded({"w": [decoded]}) == ()
-    (few,) = undecoded({"X'y": [decoded], "w": [decoded, apart]})
-    assert "leave 0.60" in few
+    assert notes_of(0, by_layer(1, 0.2)) == []
+    (few,) = notes_of(0, by_layer(1, 0.6, training=0.1))
+    assert "MLP probes for w leave 0.60" in few
     assert "too few prompts" in few
-    (little,) = undecoded({"w": [by_layer(1, 0.6, training=0.55)]})
+    (little,) = notes_of(1, by_layer(1, 0.6, training=0.55))
+    assert "MLP probes for w (seed 1) leave 0.60" in little
     assert "more steps or a larger probe" in little
+
+
+def looks(attention: float) -> Measures:
+    """Probes that have decoded w, and give so much to the last y."""
+    return {
+        "attention to the last y": Measured.exact(attention), "w is decoded": Measured.exact(1.0)
+    }  # fmt: skip
 
 
 def test_where_probes_look_is_a_claim_over_seeds() -> None:
     """Attention has no interval over prompts: one training decides nothing."""
-    assert verdict("attention", exact(0.6)) == "inconclusive"
-    assert verdict("attention", exact(0.6), exact(0.9)) == "inconclusive"
-    assert verdict("attention", exact(0.7), exact(0.71)) == "confirmed"
+    assert judged("attention", looks(0.6)).verdict == "inconclusive"
+    assert judged("attention", looks(0.6), looks(0.9)).verdict == "inconclusive"
+    assert judged("attention", looks(0.7), looks(0.71)).verdict == "confirmed"
 
 
 def test_the_prompts_of_probes_are_those_that_the_study_says() -> None:

@@ -14,7 +14,7 @@ from innerloop.analysis.intervals import Averages, Estimate, Interval, Statistic
 from innerloop.analysis.matching import match
 from innerloop.analysis.measured import Measured, difference, ratio
 from innerloop.analysis.probe_program import ProbeSettings
-from innerloop.analysis.probing import ProbeErrors, Probing, least_squares, moment, probe
+from innerloop.analysis.probing import Probing, least_squares, moment, probe
 from innerloop.analysis.readout import ReadoutLearner, fit_readouts
 from innerloop.analysis.similarity import ilw, sim_e, sim_e_by_examples, sim_w, spd
 from innerloop.analysis.span import span_chance, span_test
@@ -29,7 +29,6 @@ __all__ = [
     "Identification",
     "Interval",
     "Measured",
-    "ProbeErrors",
     "ProbeSettings",
     "Probing",
     "ReadoutLearner",

@@ -9,12 +9,13 @@ Shapes: P prompts, n points, k outputs, L penalties.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from innerloop.analysis.intervals import CONFIDENCE, DRAWS, average, resample, seeded
+from innerloop.analysis.intervals import CONFIDENCE, DRAWS, Averages, Estimate, estimate, seeded
 from innerloop.analysis.measured import Measured
 from innerloop.analysis.similarity import (
     counted_positions,
@@ -36,11 +37,8 @@ class BayesCheck:
 
     distances: Measured
     """The SPD by penalty, averaged over what counts of each prompt."""
-    best: float
-    """The penalty of the smallest SPD."""
-    low: float
-    high: float
-    """The bootstrap interval of the best penalty: two numbers of the grid."""
+    best: Estimate
+    """The penalty of the smallest SPD; all its numbers are of the grid."""
     expected: float
     """The penalty of least risk, noise^2 / prior_variance."""
     within_one_point: bool
@@ -51,9 +49,9 @@ class BayesCheck:
     def __str__(self) -> str:
         verdict = "within" if self.within_one_point else "not within"
         return (
-            f"nearest to ridge at a penalty of {self.best:.4g} (from {self.low:.4g} to "
-            f"{self.high:.4g}), {verdict} one grid point of {self.expected:.4g}, the penalty of "
-            f"least risk ({self.support:.0%} of the draws)"
+            f"nearest to ridge at a penalty of {self.best.value:.4g} (from {self.best.low:.4g} to "
+            f"{self.best.high:.4g}), {verdict} one grid point of {self.expected:.4g}, the penalty "
+            f"of least risk ({self.support:.0%} of the draws)"
         )
 
 
@@ -77,23 +75,24 @@ def bayes_check(
     """
     grid = sorted({float(penalty) for penalty in penalties})
     expected = _expected(noise, prior_variance, grid)
-    distances = ridge_distances(learner, prompt, grid, steps=steps)
-    near = torch.tensor([_near(expected, grid, index) for index in range(len(grid))])  # (L,)
-    best = int(average(distances.values, counted=distances.counted).argmin())
-    drawn = resample(distances.prompts, draws, seeded(seed))  # (D, P)
-    means = average(distances.values, counted=distances.counted, drawn=drawn)  # (D, L)
-    nearest = means.argmin(dim=1)  # (D,)
-    tail = (1 - confidence) / 2
-    ends = nearest.double().quantile(torch.tensor([tail, 1 - tail], dtype=torch.float64))  # (2,)
+    measures = {"SPD": ridge_distances(learner, prompt, grid, steps=steps)}
+    generator = partial(seeded, seed)
+    best = estimate(
+        lambda m: nearest(m["SPD"], grid), [measures], confidence=confidence, draws=draws,
+        generator=generator,
+    )  # fmt: skip
+    near = [penalty for index, penalty in enumerate(grid) if _near(expected, grid, index)]
+    drawn = nearest(Averages(measures, draws=draws, generator=generator)["SPD"], grid)  # (D,)
     return BayesCheck(
-        distances=distances,
-        best=grid[best],
-        low=grid[int(ends[0].floor())],
-        high=grid[int(ends[1].ceil())],
-        expected=expected,
-        within_one_point=bool(near[best]),
-        support=float(near[nearest].double().mean()),
-    )
+        distances=measures["SPD"], best=best, expected=expected,
+        within_one_point=best.value in near,
+        support=float(torch.isin(drawn, drawn.new_tensor(near)).double().mean()),
+    )  # fmt: skip
+
+
+def nearest(distances: Tensor, penalties: Sequence[float]) -> Tensor:
+    """The penalty (..) of the smallest of distances (.., L)."""
+    return torch.tensor(penalties, dtype=torch.float64)[distances.argmin(dim=-1)]
 
 
 def ridge_distances(

@@ -127,9 +127,9 @@ def train_probes(
         which = which.to(features.device)  # (b,)
         torch.index_select(features, 1, which, out=batch)  # (S, b, T, D)
         with torch.enable_grad():
-            found = probes.scaled_answers(batch)  # (S, b, p, m)
+            answers = probes.scaled_answers(batch)  # (S, b, p, m)
             # A sum over probes: each has the gradient that it would have alone.
-            loss = (found - wanted[which]).square().mean(dim=(1, 3)).sum()
+            loss = (answers - wanted[which]).square().mean(dim=(1, 3)).sum()
             optimiser.zero_grad()
             loss.backward()
         optimiser.step()
@@ -148,8 +148,8 @@ def evaluate_probes(probes: Probes, features: Tensor, targets: Tensor) -> tuple[
     errors: list[Tensor] = []
     attention = features.new_zeros(steps, prefixes, tokens, dtype=torch.float64)  # (S, p, T)
     for some, wanted in zip(features.split(rows, dim=1), targets.split(rows), strict=True):
-        found = probes.answers(some).double()  # (S, b, p, m)
-        errors.append((found - wanted.double()).square().mean(dim=3).transpose(1, 2))  # (S, p, b)
+        answers = probes.answers(some).double()  # (S, b, p, m)
+        errors.append((answers - wanted.double()).square().mean(dim=3).transpose(1, 2))  # (S, p, b)
         weights = probes.attention(some).expand(-1, some.shape[1], -1, -1)  # (S, b, p, T)
         attention += weights.double().sum(dim=1) / prompts
     return torch.cat(errors, dim=2), attention
@@ -168,11 +168,9 @@ def _scaling(features: Tensor, targets: Tensor, visible: Tensor) -> Scaling:
     spread, centre = torch.var_mean(targets, dim=0, correction=0)  # (p, m) each
     spread = spread.mean(dim=1, keepdim=True)  # (p, 1)
     return Scaling(
-        mean=mean.to(features),
-        deviation=deviation.to(features),
-        target_mean=centre,
+        mean=mean.to(features), deviation=deviation.to(features), target_mean=centre,
         target_deviation=torch.where(spread > 0, spread, 1.0).sqrt(),
-    )
+    )  # fmt: skip
 
 
 def _untrained(
@@ -198,20 +196,16 @@ def _untrained(
     for parameter in (scores, *weights, *biases):
         parameter.requires_grad_()
     return Probes(
-        scores=scores,
-        weights=tuple(weights),
-        biases=tuple(biases),
-        visible=visible,
-        scaling=scaling,
-        settings=settings,
-    )
+        scores=scores, weights=tuple(weights), biases=tuple(biases), visible=visible,
+        scaling=scaling, settings=settings,
+    )  # fmt: skip
 
 
 def _batches(prompts: int, settings: ProbeSettings, generator: torch.Generator) -> list[Tensor]:
     """The prompts (b,) of each step of Adam: shuffled, all of them before any comes again."""
     size = min(settings.batch, prompts)
-    found: list[Tensor] = []
-    while len(found) < settings.iterations:
+    batches: list[Tensor] = []
+    while len(batches) < settings.iterations:
         order = torch.randperm(prompts, generator=generator)  # (P,)
-        found.extend(order[: prompts - prompts % size].split(size))
-    return found[: settings.iterations]
+        batches.extend(order[: prompts - prompts % size].split(size))
+    return batches[: settings.iterations]

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from innerloop.analysis.intervals import seeded
+from innerloop.analysis.intervals import DRAWS, average
 from innerloop.analysis.measured import Measured
 from innerloop.analysis.probe_features import (
     hidden_states,
@@ -49,66 +49,49 @@ def least_squares(prompt: Prompt) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ProbeErrors:
-    """Mean squared errors over d of all probes, (S, p) each, in float64."""
-
-    mean: Tensor
-    """Over the held-out prompts."""
-    low: Tensor
-    high: Tensor
-    training: Tensor
-    """Over the prompts that they were trained on: far below the mean, they were too few."""
-    by_prompt: Tensor
-    """(S, p, P): of each held-out prompt, for intervals of what is computed from several means."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Probing:
-    """What probes found, after each step and at each prefix."""
+    """What probes decode: squared errors over d on each prompt, by step and number of examples."""
 
-    steps: Tensor
-    """(S,) int64: after how many steps the hidden states were taken."""
-    prefixes: Tensor
-    """(p,) int64."""
-    errors: ProbeErrors
-    """Of probes trained on the prompts."""
-    control: ProbeErrors | None
-    """Of probes trained on the control's prompts, at the same held-out prompts."""
+    errors: Measured
+    """On held-out prompts."""
+    training: Measured
+    """On the prompts that they were trained on: far lower, and these were too few."""
+    control: Measured | None
+    """Of probes trained on the control's prompts, on the same held-out prompts."""
+    control_training: Measured | None
+    """Of these on the control's prompts."""
     variances: Tensor
-    """(p,): the variance of a target number, over the held-out prompts."""
+    """(p,): the variance of a target number over the held-out prompts, over d as errors are."""
     attention: Tensor
     """(S, p, T): how the probes weigh the tokens, averaged over the held-out prompts."""
-    dims: int
-    """d, by which errors are divided."""
 
     @property
-    def relative(self) -> Tensor:
-        """(S, p): errors over the target's variance; 1 is to know its mean and nothing else."""
-        return self.errors.mean * self.dims / self.variances
+    def relative(self) -> Measured:
+        """Errors over the target's variance; 1 is to know its mean and nothing else."""
+        return self.errors / self.variances
 
-    def table(self) -> pd.DataFrame:
-        """One row a step and prefix.
+    def table(self, *, draws: int = DRAWS) -> pd.DataFrame:
+        """One row per step and number of examples: the columns of `errors.table()`, and more.
 
-        step, prefix, error, low, high, relative, training, token (the one most attended to),
-        weight (of it), and control, control_low, control_high where there is a control.
+        relative, training, token (the one most attended to), weight (of it), and control, control
+        low, control high where there is a control.
         """
         weight, token = self.attention.max(dim=2)  # (S, p) each
         columns = {
-            "step": self.steps[:, None].expand_as(token),
-            "prefix": self.prefixes.expand_as(token),
-            "error": self.errors.mean,
-            "low": self.errors.low,
-            "high": self.errors.high,
-            "relative": self.relative,
-            "training": self.errors.training,
+            "relative": average(self.relative.values),
+            "training": average(self.training.values),
             "token": token,
             "weight": weight,
-        }
+        }  # (S, p) each
         if self.control is not None:
-            columns["control"] = self.control.mean
-            columns["control_low"] = self.control.low
-            columns["control_high"] = self.control.high
-        return pd.DataFrame({name: value.flatten() for name, value in columns.items()})
+            interval = self.control.interval(draws=draws)
+            columns |= {
+                "control": interval.value,
+                "control low": interval.low,
+                "control high": interval.high,
+            }
+        table = self.errors.table(draws=draws)
+        return table.assign(**{name: column.flatten().tolist() for name, column in columns.items()})
 
 
 @torch.no_grad()
@@ -121,9 +104,9 @@ def probe(
     control: Prompt | None = None,
     at_steps: Sequence[int] | None = None,
     at_prefixes: Sequence[int] | None = None,
+    axis: str = "step",
+    label: str | None = None,
     settings: ProbeSettings | None = None,
-    confidence: float = 0.9,
-    draws: int = 1000,
     seed: int = 0,
 ) -> Probing:
     """Train a probe for each step and prefix to find the target in the learner's `features`.
@@ -132,9 +115,8 @@ def probe(
     of the prompts unless others are given. `control` are prompts of a task that needs no learning
     in context (the same task with w fixed to ones): other probes are trained on them, and tested on
     the same held-out prompts. Steps are all of 0 .. learner.steps unless given, prefixes all but
-    the empty one; a learner that is not causal has the last prefix only.
+    the empty one; a learner that is not causal has the last prefix only. `axis` names the steps.
     """
-    settings = ProbeSettings() if settings is None else settings
     if held_out is None:
         prompts, held_out = _split(prompts)
     steps, prefixes = _places(learner, prompts, at_steps, at_prefixes)
@@ -144,23 +126,31 @@ def probe(
     _require_alike(*several, held_out)
     index = torch.tensor(prefixes, device=held_out.xs.device)  # (p,)
     visible = visible_tokens(learner, held_out, prefixes)  # (p, T)
-    wanted = _targets(target, held_out)[:, index]  # (P, p, m)
-    found: list[ProbeErrors] = []
+
+    def measured(errors: Tensor) -> Measured:
+        return Measured(
+            values=errors.movedim(2, 0) / held_out.dims, axes=(axis, "examples"), scale="log",
+            ticks={axis: steps, "examples": prefixes},
+            label=learner.name if label is None else label,
+        )  # fmt: skip
+
+    measures: list[Measured] = []
     attention: list[Tensor] = []
     for training in several:
-        errors, fitted, weights = _train_and_test(
+        *errors, weights = _train_and_test(
             learner, training, held_out, target, steps, index, visible, settings, seed
-        )  # (S, p, P), (S, p), (S, p, T)
-        found.append(_with_interval(errors, fitted, held_out.dims, confidence, draws, seed))
+        )  # (S, p, P') and (S, p, P), (S, p, T)
+        measures += map(measured, errors)
         attention.append(weights)
+    wanted = _targets(target, held_out)[:, index]  # (P', p, m)
+    variances = wanted.double().var(dim=0, correction=0).mean(dim=1).cpu()  # (p,)
     return Probing(
-        steps=torch.tensor(steps),
-        prefixes=torch.tensor(prefixes),
-        errors=found[0],
-        control=None if control is None else found[1],
-        variances=wanted.double().var(dim=0, correction=0).mean(dim=1).cpu(),
+        errors=measures[0],
+        training=measures[1],
+        control=None if control is None else measures[2],
+        control_training=None if control is None else measures[3],
+        variances=variances / held_out.dims,
         attention=attention[0],
-        dims=held_out.dims,
     )
 
 
@@ -172,18 +162,19 @@ def _train_and_test(
     steps: Sequence[int],
     index: Tensor,
     visible: Tensor,
-    settings: ProbeSettings,
+    settings: ProbeSettings | None,
     seed: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Errors (S, p, P) on the held-out prompts and (S, p) in training, attention (S, p, T).
+    """Errors (S, p, P') on the held-out prompts, (S, p, P) in training, attention (S, p, T).
 
     Hidden states of as many steps are held at once as fit; the learner runs once for each such
     group, which costs little beside the training.
     """
+    settings = ProbeSettings() if settings is None else settings
     known = _targets(target, training)[:, index]  # (P, p, m)
     wanted = _targets(target, held_out)[:, index]  # (P', p, m)
     many = steps_at_once(learner, training, held_out, visible, settings)
-    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    groups: list[tuple[Tensor, Tensor, Tensor]] = []
     for start in range(0, len(steps), many):
         some = steps[start : start + many]
         features = hidden_states(learner, training, some, visible.shape[1])  # (s, P, T, D)
@@ -193,34 +184,20 @@ def _train_and_test(
         features = hidden_states(learner, held_out, some, visible.shape[1])  # (s, P', T, D)
         errors, attention = evaluate_probes(probes, features, wanted)  # (s, p, P'), (s, p, T)
         del features
-        found.append((errors.cpu(), fitted.mean(dim=2).cpu(), attention.cpu()))
-    errors, fitted, attention = (torch.cat(parts) for parts in zip(*found, strict=True))
+        groups.append((errors.cpu(), fitted.cpu(), attention.cpu()))
+    errors, fitted, attention = (torch.cat(parts) for parts in zip(*groups, strict=True))
     return errors, fitted, attention
-
-
-def _with_interval(
-    errors: Tensor, training: Tensor, dims: int, confidence: float, draws: int, seed: int
-) -> ProbeErrors:
-    """Means over the prompts of (S, p, P), divided by d, with bootstrap intervals."""
-    errors = errors / dims  # (S, p, P)
-    found = Measured(values=errors.movedim(2, 0), axes=("step", "prefix")).interval(
-        confidence=confidence, draws=draws, generator=seeded(seed)
-    )
-    return ProbeErrors(
-        mean=found.value, low=found.low, high=found.high, training=training / dims,
-        by_prompt=errors,
-    )  # fmt: skip
 
 
 def _targets(target: Target, prompt: Prompt) -> Tensor:
     """The target (B, n, m), checked."""
-    found = target(prompt)
-    if found.ndim != 3 or found.shape[:2] != (prompt.batch, prompt.points):
+    numbers = target(prompt)  # (B, n, m)
+    if numbers.ndim != 3 or numbers.shape[:2] != (prompt.batch, prompt.points):
         raise ConfigurationError(
-            f"the target has shape {tuple(found.shape)}, expected ({prompt.batch}, "
+            f"the target has shape {tuple(numbers.shape)}, expected ({prompt.batch}, "
             f"{prompt.points}, m): give m numbers for every prompt and prefix."
         )
-    return found
+    return numbers
 
 
 def _places(

@@ -186,8 +186,8 @@ class _Sums:
             return
         width = inputs.shape[1]
         rows = rows_within_budget(16 * (width + answers.shape[1]))
-        for some, told in zip(inputs.split(rows), answers.split(rows), strict=True):
-            both = torch.cat([some.double(), told.double()], dim=1)  # (N, D + k)
+        for some, wanted in zip(inputs.split(rows), answers.split(rows), strict=True):
+            both = torch.cat([some.double(), wanted.double()], dim=1)  # (N, D + k)
             if self.shift is None:
                 self.shift = both.mean(dim=0)  # (D + k,)
                 self.first = torch.zeros_like(self.shift)

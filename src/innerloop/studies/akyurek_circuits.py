@@ -1,16 +1,17 @@
 """The programs of Akyurek et al. (2022) beside the learners that they must be equal to.
 
-Theorems 1 and 2 state O(1) layers a step. The numbers here are those of the printed chains: nine
+Theorems 1 and 2 state O(1) layers per step. The numbers here are those of the printed chains: nine
 primitives for a step of gradient descent, fourteen for a Sherman-Morrison update, of which the
-first moves x and is taken for the layer before the steps; and two heads a layer, which is what the
-proof of lemma 1 uses.
+first moves x and is taken for the layer before the steps; and two heads per layer, which is what
+the proof of lemma 1 uses.
 """
+
+from collections.abc import Callable
 
 from innerloop.circuits.sgd import Sgd
 from innerloop.circuits.sherman_morrison import ShermanMorrison
+from innerloop.learners import OnlineGradientDescent, Ridge
 from innerloop.learners.in_turn import InTurn
-from innerloop.learners.online_gradient_descent import OnlineGradientDescent
-from innerloop.learners.ridge import Ridge
 from innerloop.learners.sherman_morrison import ShermanMorrison as Updates
 from innerloop.studies.equality import Equality, Limit
 from innerloop.tasks import LinearRegression
@@ -24,12 +25,12 @@ SGD_CHAIN, UPDATE_CHAIN = 9, 14
 
 
 def gradient_descent_in_turn(settings: Sgd) -> InTurn:
-    """Online gradient descent, one example a step."""
+    """Online gradient descent, one example per step."""
     return InTurn(OnlineGradientDescent(settings.rate, settings.penalty), settings.steps)
 
 
 def updates_in_turn(settings: ShermanMorrison) -> InTurn:
-    """Recursive least squares, one example a step."""
+    """Recursive least squares, one example per step."""
     return InTurn(Updates(settings.penalty), settings.steps)
 
 
@@ -48,63 +49,37 @@ def noisy_regression(settings: ShermanMorrison) -> LinearRegression:
     return LinearRegression(dims=settings.dims, noise=settings.penalty**0.5, dtype="float64")
 
 
-def theorem_1(settings: Sgd) -> Limit:
-    """A step of gradient descent, as it is printed."""
-    return _printed("akyurek2022 theorem 1", SGD_CHAIN)
+THEOREM_1, THEOREM_2 = (
+    Limit(theorem=f"akyurek2022 theorem {number}", pre=BEFORE, step=chain - BEFORE, post=0,
+          heads=HEADS)
+    for number, chain in ((1, SGD_CHAIN), (2, UPDATE_CHAIN))
+)  # fmt: skip
+"""The layers of a step of gradient descent, and of a Sherman-Morrison update, as printed."""
 
 
-def theorem_2(settings: ShermanMorrison) -> Limit:
-    """A Sherman-Morrison update, as it is printed."""
-    return _printed("akyurek2022 theorem 2", UPDATE_CHAIN)
+def _sgd(settings: Callable[[int, int], Sgd]) -> Equality:
+    return Equality(
+        circuit="sgd", settings=settings, algorithm=gradient_descent_in_turn,
+        task=clean_regression, limit=lambda _: THEOREM_1,
+    )  # fmt: skip
 
 
-def _printed(theorem: str, chain: int) -> Limit:
-    """The layers of a chain of so many primitives."""
-    return Limit(theorem=theorem, pre=BEFORE, step=chain - BEFORE, post=0, heads=HEADS)
+def _updates(
+    settings: Callable[[int, int], ShermanMorrison],
+    algorithm: Callable[[ShermanMorrison], InTurn] = ridge_in_turn,
+) -> Equality:
+    return Equality(
+        circuit="sherman-morrison", settings=settings, algorithm=algorithm, task=noisy_regression,
+        limit=lambda _: THEOREM_2,
+    )  # fmt: skip
 
 
 ROWS: tuple[Equality, ...] = (
-    Equality(
-        circuit="sgd",
-        settings=lambda d, n: Sgd(dims=d, points=n, steps=n - 1),
-        algorithm=gradient_descent_in_turn,
-        task=clean_regression,
-        limit=theorem_1,
-    ),
-    Equality(
-        circuit="sgd",
-        settings=lambda d, n: Sgd(dims=d, points=n, steps=n - 1, penalty=0.5, norm="mlp-only"),
-        algorithm=gradient_descent_in_turn,
-        task=clean_regression,
-        limit=theorem_1,
-    ),
-    Equality(
-        circuit="sgd",
-        settings=lambda d, n: Sgd(dims=d, points=n, steps=n - 1, form="printed"),
-        algorithm=gradient_descent_in_turn,
-        task=clean_regression,
-        limit=theorem_1,
-    ),
-    Equality(
-        circuit="sherman-morrison",
-        settings=lambda d, n: ShermanMorrison(dims=d, points=n, steps=n - 1),
-        algorithm=updates_in_turn,
-        task=noisy_regression,
-        limit=theorem_2,
-    ),
-    Equality(
-        circuit="sherman-morrison",
-        settings=lambda d, n: ShermanMorrison(dims=d, points=n, steps=n - 1, norm="mlp-only"),
-        algorithm=ridge_in_turn,
-        task=noisy_regression,
-        limit=theorem_2,
-    ),
-    Equality(
-        circuit="sherman-morrison",
-        settings=lambda d, n: ShermanMorrison(dims=d, points=n, steps=n - 1, form="printed"),
-        algorithm=ridge_in_turn,
-        task=noisy_regression,
-        limit=theorem_2,
-    ),
+    _sgd(lambda d, n: Sgd(dims=d, points=n, steps=n - 1)),
+    _sgd(lambda d, n: Sgd(dims=d, points=n, steps=n - 1, penalty=0.5, norm="mlp-only")),
+    _sgd(lambda d, n: Sgd(dims=d, points=n, steps=n - 1, form="printed")),
+    _updates(lambda d, n: ShermanMorrison(dims=d, points=n, steps=n - 1), updates_in_turn),
+    _updates(lambda d, n: ShermanMorrison(dims=d, points=n, steps=n - 1, norm="mlp-only")),
+    _updates(lambda d, n: ShermanMorrison(dims=d, points=n, steps=n - 1, form="printed")),
 )
 """Both norms and both forms; pre and tight are the circuits' defaults."""

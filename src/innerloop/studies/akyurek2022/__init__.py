@@ -1,6 +1,10 @@
 """Akyurek et al. (2022): What Learning Algorithm Is In-Context Learning? With linear models."""
 
+from innerloop.studies.akyurek2022.agreement import fig1
+from innerloop.studies.akyurek2022.bayes import fig2
 from innerloop.studies.akyurek2022.lemma import lemma1
+from innerloop.studies.akyurek2022.probes import fig4
+from innerloop.studies.akyurek2022.sizes import fig3
 from innerloop.studies.akyurek2022.theorems import thm1, thm2
 
-__all__ = ["lemma1", "thm1", "thm2"]
+__all__ = ["fig1", "fig2", "fig3", "fig4", "lemma1", "thm1", "thm2"]

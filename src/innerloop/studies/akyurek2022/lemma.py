@@ -1,52 +1,47 @@
 """Lemma 1: mov, mul, div and aff, each in one layer, on random hidden matrices."""
 
+from itertools import product
+
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from innerloop.analysis.drawing import draw_curves, legend, name, panels, plain
-from innerloop.analysis.measured import Measured
+from innerloop.analysis import Measured, drawing
 from innerloop.core.tolerances import EXACT_CIRCUIT
-from innerloop.studies.akyurek2022.primitive_layers import (
-    EXPECTED,
-    NORMS,
-    Constants,
-    layer_error,
-)
-from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.akyurek2022.primitive_layers import EXPECTED, NORMS, Constants, layer_error
+from innerloop.studies.claim import Claim, at_most, between
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Tables, declare
 from innerloop.studies.theorems import powers, slope_of
 
 
 def _draw_lemma1(tables: Tables) -> Figure:
-    figure, axes = panels(3, columns=3, size=(4.0, 3.4))
-    kinds = list(EXPECTED)
-    for norm, rows in tables["errors"].groupby("norm", sort=False):
+    figure, axes = drawing.panels(3, columns=3, size=(4.0, 3.4))
+    kinds, relative = list(EXPECTED), "error / max(1, |answer|)"
+    for place, (norm, rows) in enumerate(tables["errors"].groupby("norm", sort=False)):
         axes[0].plot(
             range(len(kinds)), [_worst(rows, kind) for kind in kinds], linestyle="none",
-            marker="o" if norm == "pre" else "s", color="#0072B2" if norm == "pre" else "#E69F00",
-            label=f"norm {norm}",
+            marker=drawing.MARKERS[place], color=drawing.COLOURS[place], label=f"norm {norm}",
         )  # fmt: skip
     axes[0].axhline(EXACT_CIRCUIT, color="0.5", linestyle=":", label="called exact")
     axes[0].set_yscale("log")
     axes[0].set_ylim(1e-17, 1e-9)
     axes[0].set_xticks(range(len(kinds)), kinds)
-    plain(axes[0], whole=False)
+    drawing.plain(axes[0], whole=False)
     axes[0].margins(x=0.15)
-    name(axes[0], title="worst error, best constants", y="error / max(1, |answer|)")
-    for panel, parameter, title in (
-        (axes[1], "N", "by N, which passes the norm"),
-        (axes[2], "S", "mul by S, which divides operands"),
+    drawing.name(axes[0], title="worst error, best constants", y=relative)
+    swept = tables["by-constant"].rename(columns={"error": "mean"}).assign(low=0.0, high=0.0)
+    for panel, parameter, base, title in (
+        (axes[1], "N", 10, "by N, which passes the norm"),
+        (axes[2], "S", 2, "mul by S, which divides operands"),
     ):
-        swept = tables["by-constant"].rename(columns={"error": "mean"})
-        swept = swept.loc[swept["constant"] == parameter, :].assign(low=0.0, high=0.0)
+        rows = drawing.rows_where(swept, {"constant": parameter})
         order = [*kinds, "mul, printed", "mul, tight"]
-        draw_curves(panel, swept, x="value", order=order, band=False)
-        panel.set_xscale("log", base=10 if parameter == "N" else 2)
+        drawing.draw_curves(panel, rows, x="value", order=order, band=False)
+        panel.set_xscale("log", base=base)
         panel.xaxis.set_minor_formatter(NullFormatter())
-        name(panel, title=title, x=parameter, y="error / max(1, |answer|)")
-    legend(figure, axes, columns=5)
+        drawing.name(panel, title=title, x=parameter, y=relative)
+    drawing.legend(figure, axes, columns=5)
     return figure
 
 
@@ -56,10 +51,10 @@ def _one_layer(kind: str, says: str) -> Claim:
         sentence=f"{kind} runs in one layer: {says}.",
         quantity="worst error of what is written / max(1, |answer|), random matrices, both norms",
         statistic=lambda m: m[kind],
-        criterion=Criterion(
-            at_most=EXACT_CIRCUIT,
-            reason="what the library calls exact: constants can be chosen so that float64's "
-            "rounding is all that is left",
+        criterion=at_most(
+            EXACT_CIRCUIT,
+            "what the library calls exact: constants can be chosen so that float64's rounding is "
+            "all that is left",
         ),
         over="exact",
     )
@@ -79,7 +74,7 @@ def _one_layer(kind: str, says: str) -> Claim:
             sentence="Each takes a single layer.",
             quantity="most layers of any of the four",
             statistic=lambda m: m["layers"],
-            criterion=Criterion(at_most=1, reason="the lemma's number"),
+            criterion=at_most(1, "the lemma's number"),
             over="exact",
         ),
         Claim(
@@ -87,11 +82,11 @@ def _one_layer(kind: str, says: str) -> Claim:
             sentence="Numbers pass the norm as precisely as one likes, by a larger N.",
             quantity="slope of log error against log N, aff, from 100 to 10000",
             statistic=lambda m: m["order in N"],
-            criterion=Criterion(
-                at_least=-2.25,
-                at_most=-1.75,
-                reason="beside N and -N the deviation is off by |x|^2 / 2 N^2; a quarter for the "
-                "order that follows",
+            criterion=between(
+                -2.25,
+                -1.75,
+                "beside N and -N the deviation is off by |x|^2 / 2 N^2; a quarter for the order "
+                "that follows",
             ),
             over="exact",
         ),
@@ -100,10 +95,8 @@ def _one_layer(kind: str, says: str) -> Claim:
             sentence="Products are as precise as one likes, by smaller operands, as printed.",
             quantity="slope of log error against log S, mul, from 32 to 512, printed form",
             statistic=lambda m: m["order in S"],
-            criterion=Criterion(
-                at_least=-2.25,
-                at_most=-1.75,
-                reason="GELU's next term is of fourth order: S^-4 beside a product of S^-2",
+            criterion=between(
+                -2.25, -1.75, "GELU's next term is of fourth order: S^-4 beside a product of S^-2"
             ),
             over="exact",
         ),
@@ -122,22 +115,18 @@ def _one_layer(kind: str, says: str) -> Claim:
 )
 def lemma1(lab: Lab) -> Measures:
     """The registers after one layer against what the primitive says."""
-    rows: list[tuple[str, str, int, float]] = []
-    layers = 0
-    for kind in EXPECTED:
-        for norm in NORMS:
-            lab.tell(f"{kind}, norm {norm}")
-            for number in range(lab.choose(smoke=2, laptop=10, paper=10)):
-                error, own = layer_error(lab, kind, norm, number, Constants())
-                rows.append((kind, norm, number, error))
-                layers = max(layers, own)
-    errors = pd.DataFrame(rows, columns=["primitive", "norm", "matrix", "error"])
+    rows: list[tuple[str, str, int, float, int]] = []
+    for kind, norm in product(EXPECTED, NORMS):
+        lab.tell(f"{kind}, norm {norm}")
+        for number in range(lab.choose(smoke=2, laptop=10, paper=10)):
+            rows.append((kind, norm, number, *layer_error(lab, kind, norm, number, Constants())))
+    errors = pd.DataFrame(rows, columns=["primitive", "norm", "matrix", "error", "layers"])
     swept = _by_constant(lab)
-    lab.table("errors", errors)
+    lab.table("errors", errors.drop(columns="layers"))
     lab.table("by-constant", swept)
     numbers = {
         **{kind: _worst(errors, kind) for kind in EXPECTED},
-        "layers": layers,
+        "layers": max(layers for *_, layers in rows),
         "order in N": _order(swept, "N", "aff", 1e2, 1e4),
         "order in S": _order(swept, "S", "mul, printed", 32, 512),
     }
@@ -162,24 +151,17 @@ def _by_constant(lab: Lab) -> pd.DataFrame:
         for form in ("printed", "tight")
         for scale in (powers(2, 5, 9) if few else powers(2, 0, 24))
     ]
-    errors: list[float] = []
+    rows: list[tuple[str, str, float, float]] = []
     for label, constant, value, constants in cases:
         lab.tell(f"{label}, {constant} {value:.2g}")
         kind = label.partition(",")[0]
-        errors.append(max(layer_error(lab, kind, "pre", i, constants)[0] for i in range(3)))
-    return pd.DataFrame(
-        {
-            "label": [case[0] for case in cases],
-            "constant": [case[1] for case in cases],
-            "value": [case[2] for case in cases],
-            "error": errors,
-        }
-    )
+        worst = max(layer_error(lab, kind, "pre", i, constants)[0] for i in range(3))
+        rows.append((label, constant, value, worst))
+    return pd.DataFrame(rows, columns=["label", "constant", "value", "error"])
 
 
 def _order(swept: pd.DataFrame, constant: str, label: str, low: float, high: float) -> float:
     """The slope of logarithms between two values of a constant."""
-    values = swept["value"].to_numpy(float)
-    own = (swept["constant"] == constant) & (swept["label"] == label)
-    rows = swept.loc[own & (values >= low * (1 - 1e-9)) & (values <= high * (1 + 1e-9)), :]
+    rows = drawing.rows_where(swept, {"constant": constant, "label": label})
+    rows = rows.loc[rows["value"].between(low * (1 - 1e-9), high * (1 + 1e-9)), :]
     return slope_of(rows["value"].tolist(), rows["error"].tolist())

@@ -42,20 +42,6 @@ class Constants:
     """N, beside which all other numbers pass a norm."""
 
 
-def _moved(values: Values) -> Tensor:
-    """What mov has to write; a token that has none so far back takes that of the start token."""
-    return values["a"][(torch.arange(TOKENS) - BACK).clamp(min=0)]  # (T, size)
-
-
-def _multiplied(values: Values) -> Tensor:
-    left, right = (values[key].reshape(TOKENS, 2, 2) for key in ("a", "b"))  # (T, 2, 2) each
-    return (left @ right).flatten(1)  # (T, size)
-
-
-def _divided(values: Values) -> Tensor:
-    return values["a"] / values["c"].abs()  # (T, size)
-
-
 MATRICES = torch.randn(
     2, SIZE, SIZE, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
 )  # (2, size, size)
@@ -64,17 +50,19 @@ SHIFT = torch.linspace(-1, 1, SIZE, dtype=torch.float64)  # (size,)
 """b of aff."""
 
 
-def _affine(values: Values) -> Tensor:
-    return values["a"] @ MATRICES[0].T + values["b"] @ MATRICES[1].T + SHIFT  # (T, size)
+def _multiplied(values: Values) -> Tensor:
+    left, right = (values[key].reshape(TOKENS, 2, 2) for key in ("a", "b"))  # (T, 2, 2) each
+    return (left @ right).flatten(1)  # (T, size)
 
 
 EXPECTED: dict[str, Callable[[Values], Tensor]] = {
-    "mov": _moved,
+    # A token that has none so far back takes that of the start token.
+    "mov": lambda values: values["a"][(torch.arange(TOKENS) - BACK).clamp(min=0)],
     "mul": _multiplied,
-    "div": _divided,
-    "aff": _affine,
+    "div": lambda values: values["a"] / values["c"].abs(),
+    "aff": lambda values: values["a"] @ MATRICES[0].T + values["b"] @ MATRICES[1].T + SHIFT,
 }
-"""What each primitive has to write into the register `out`."""
+"""What each primitive has to write into the register `out`: (T, size)."""
 
 
 def _primitive(kind: str, norm: Norm) -> Primitive:
@@ -92,19 +80,15 @@ def layer_error(
 ) -> tuple[float, int]:
     """How far off a primitive is on a random hidden matrix, and the layers that it took."""
     program = _program(lab, kind, norm, number, constants)
-    values: dict[str, Tensor] = {}
-    for register in program.registers:
-        if register.places is not None:
-            values[register.name] = register.places  # (T, size)
+    values = {each.name: each.places for each in program.registers if each.places is not None}
     circuit = Circuit(
         program_blueprint(
             program, source="akyurek2022 lemma 1", algorithm=kind, pre=0, steps=1, answer="c",
             bound=lambda step: program.unit_error,
         )
     )  # fmt: skip
-    found = registers_after(circuit)["out"]  # (T, size)
-    expected = EXPECTED[kind](values)  # (T, size)
-    error = float(((found - expected).abs() / expected.abs().clamp(min=1)).amax())
+    written, expected = registers_after(circuit)["out"], EXPECTED[kind](values)  # (T, size) each
+    error = float(((written - expected).abs() / expected.abs().clamp(min=1)).amax())
     return error, circuit.blueprint.layers
 
 

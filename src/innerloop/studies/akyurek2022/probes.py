@@ -4,42 +4,36 @@ Shapes: p prefixes, T tokens.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import torch
 from matplotlib.figure import Figure
 
-from innerloop.analysis.probe_program import ProbeSettings
-from innerloop.analysis.probing import Probing, Target, least_squares, moment, probe
+from innerloop.analysis import (
+    Measured,
+    ProbeSettings,
+    Probing,
+    drawing,
+    least_squares,
+    moment,
+    probe,
+)
+from innerloop.analysis.probing import Target
 from innerloop.studies.akyurek2022.probe_curves import (
     ByLayer,
     attention_to_last,
-    both,
     located,
     lowest_over_first,
     reached,
-    undecoded,
 )
-from innerloop.studies.claim import Claim, Criterion
-from innerloop.analysis.drawing import draw_curves, heatmap, legend, level, name, panels
+from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity, exact
 from innerloop.studies.runs import trained
-from innerloop.studies.study import Findings, Tables, declare
-from innerloop.studies.tables import curve, record, rows_where, stacked
-from innerloop.training.config import RunConfig
-from innerloop.training.families import Scale
+from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
 
 TARGETS: dict[str, Target] = {"X'y": moment, "w": least_squares}
-MLP, LINEAR = "MLP", "linear"
-READERS = (MLP, LINEAR)
-DECODED = Criterion(
-    at_most=0.5,
-    reason="less than half of what the input layer leaves: most of what is known is the work of "
-    "the layers",
-)
-BEATS = Criterion(at_least=1.0, reason="better, however little")
+READERS = MLP, LINEAR = "MLP", "linear"
 UNLESS = "; no number unless the best layer leaves less than 0.25 of the variance"
 PROMPTS: dict[Scale, int] = {"smoke": 64, "laptop": 5000, "paper": 50_000}
 """That probes are trained on."""
@@ -47,32 +41,62 @@ STEPS: dict[Scale, int] = {"smoke": 20, "laptop": 500, "paper": 5000}
 """Of Adam, for probes."""
 
 
-def _fig4_runs(scale: Scale) -> Mapping[str, RunConfig]:
+def _fig4_runs(scale: Scale) -> Runs:
     return {"model": trained("akyurek-linear", scale)}
 
 
 def _draw_fig4(tables: Tables) -> Figure:
-    figure, axes = panels(4, columns=2, size=(4.6, 3.2))
+    figure, axes = drawing.panels(4, columns=2, size=(4.6, 3.2))
     for row, target in enumerate(TARGETS):
         left, right = axes[2 * row], axes[2 * row + 1]
-        rows = rows_where(tables["by-layer"], {"target": target})
-        draw_curves(left, rows, x="layer", order=READERS, log=False)
-        level(left, 1.0, label="the mean of the target alone")
+        keys = {"target": target, "prompts": "held out"}
+        rows = drawing.rows_where(tables["by-layer"], keys)
+        drawing.draw_curves(left, rows, x="layer", order=READERS, log=False)
+        drawing.level(left, 1.0, label="the mean of the target alone")
         left.set_ylim(bottom=0)
-        name(left, title=f"{target}, by layer", x="layer", y="squared error / variance")
-        seen = rows_where(tables["attention"], {"target": target})
+        drawing.name(left, title=f"{target}, by layer", x="layer", y="squared error / variance")
+        seen = drawing.rows_where(tables["attention"], {"target": target})
         grid = seen.pivot(index="token", columns="examples", values="weight")
         tokens = [f"{'xy'[int(place) % 2]}{int(place) // 2 + 1}" for place in grid.index]
-        heatmap(
+        drawing.heatmap(
             right, np.nan_to_num(grid.to_numpy(float)), rows=tokens, columns=list(grid.columns),
             best={column: 2 * int(seen_y) - 1 for column, seen_y in enumerate(grid.columns)},
             bar="weight; framed: the last y",
         )  # fmt: skip
-        layer = int(seen["layer"].to_numpy(int)[0])
-        name(right, title=f"{target}, where the MLP probe looks, layer {layer}",
-             x="examples of the target", y="token")  # fmt: skip
-    legend(figure, axes, columns=3)
+        title = f"{target}, where the MLP probe looks, layer {seen['layer'].iloc[0]}"
+        drawing.name(right, title=title, x="examples of the target", y="token")
+    drawing.legend(figure, axes, columns=3)
     return figure
+
+
+def _decoded(name: str, target: str) -> Claim:
+    return Claim(
+        name=name,
+        sentence=f"{target} is decoded accurately deep in the network, and not from its input.",
+        quantity=f"error of the MLP probe at the best layer / at the input layer{UNLESS}",
+        statistic=located(lambda m: lowest_over_first(m[f"{target}, {MLP}"]), target),
+        criterion=at_most(
+            0.5,
+            "less than half of what the input layer leaves: most of what is known is the work of "
+            "the layers",
+        ),
+        over="prompts",
+        ratio=True,
+    )
+
+
+def _nonlinear(name: str, target: str) -> Claim:
+    """Of the two readers, and not of a place: it needs nothing decoded."""
+    linear, mlp = (f"{target}, {reader}" for reader in (LINEAR, MLP))
+    return Claim(
+        name=name,
+        sentence=f"{target} is encoded nonlinearly: an MLP decodes it better than a linear map.",
+        quantity="error of the linear probe / of the MLP, each at its best layer",
+        statistic=lambda m: m[linear].amin(dim=-1) / m[mlp].amin(dim=-1),
+        criterion=at_least(1.0, "better, however little"),
+        over="prompts",
+        ratio=True,
+    )
 
 
 @declare(
@@ -80,53 +104,29 @@ def _draw_fig4(tables: Tables) -> Figure:
     id="fig4",
     title="The moment X'y and the weights w can be decoded from late layers",
     claims=(
-        Claim(
-            name="moment-decoded",
-            sentence="X'y is decoded accurately deep in the network, and not from its input.",
-            quantity=f"error of the MLP probe at the best layer / at the input layer{UNLESS}",
-            criterion=DECODED,
-            over="prompts",
-            ratio=True,
-        ),
-        Claim(
-            name="weights-decoded",
-            sentence="w is decoded accurately deep in the network, and not from its input.",
-            quantity=f"error of the MLP probe at the best layer / at the input layer{UNLESS}",
-            criterion=DECODED,
-            over="prompts",
-            ratio=True,
-        ),
+        _decoded("moment-decoded", "X'y"),
+        _decoded("weights-decoded", "w"),
         Claim(
             name="moment-first",
             sentence="X'y becomes predictable before w does.",
             quantity="layers between: from where half of the way to the best layer's error of X'y "
             f"is made, to where that of w is{UNLESS}, for both",
-            criterion=Criterion(at_least=1, reason="one layer later at least"),
+            statistic=located(
+                lambda m: reached(m[f"w, {MLP}"]) - reached(m[f"X'y, {MLP}"]), *TARGETS
+            ),
+            criterion=at_least(1, "one layer later at least"),
             over="prompts",
             paper="about layers 7 and 12 of 16",
         ),
-        Claim(
-            name="moment-nonlinear",
-            sentence="X'y is encoded nonlinearly: an MLP decodes it better than a linear map.",
-            quantity="error of the linear probe / of the MLP, each at its best layer",
-            criterion=BEATS,
-            over="prompts",
-            ratio=True,
-        ),
-        Claim(
-            name="weights-nonlinear",
-            sentence="w is encoded nonlinearly: an MLP decodes it better than a linear map.",
-            quantity="error of the linear probe / of the MLP, each at its best layer",
-            criterion=BEATS,
-            over="prompts",
-            ratio=True,
-        ),
+        _nonlinear("moment-nonlinear", "X'y"),
+        _nonlinear("weights-nonlinear", "w"),
         Claim(
             name="attention",
             sentence="Probes look at the right token: w of the first i examples is found at y_i.",
             quantity="attention of the MLP probe for w to the last y, best layer, mean over "
             f"prefixes{UNLESS}",
-            criterion=Criterion(at_least=0.5, reason="more than all other tokens together"),
+            statistic=located(lambda m: m["attention to the last y"], "w"),
+            criterion=at_least(0.5, "more than all other tokens together"),
             over="seeds",
         ),
     ),
@@ -140,105 +140,72 @@ def _draw_fig4(tables: Tables) -> Figure:
         "instead of 16 of 512; MLPs of 64 units instead of 512, at 3, 5 and 10 "
         f"examples, trained for {STEPS['laptop']} steps on {PROMPTS['laptop']} prompts.",
     },
+    notes=(
+        "Scores of probes are learned by place, as the shape of W_p in the paper's appendix "
+        "has it. Errors are over the target's variance, averaged over prefixes.",
+    ),
 )
-def fig4(lab: Lab) -> Findings:
+def fig4(lab: Lab) -> Measures:
     """Linear and MLP probes for both targets, after each layer and at several prefixes."""
-    measured: dict[str, list[Quantity]] = {claim.name: [] for claim in fig4.claims}
-    first: dict[tuple[str, str], Probing] = {}
-    by_target: dict[str, list[ByLayer]] = {target: [] for target in TARGETS}
-    for seed in lab.seeds:
-        found = {
-            (target, reader): _probe(lab, target, reader, seed)
-            for target in TARGETS
-            for reader in READERS
-        }
-        first = first or found
-        curves = {key: ByLayer.of(one) for key, one in found.items()}
-        for target, several in by_target.items():
-            several.append(curves[target, MLP])
-        for claim, quantity in claims_by_layer(lab, curves, seed).items():
-            measured[claim].append(quantity)
-        weights = curves["w", MLP]
-        # Scores are of places: no prompt changes them, and only another training would.
-        looks = exact(attention_to_last(found["w", MLP], weights.best))
-        measured["attention"].append(located(looks, weights))
-    return Findings(
-        tables={
-            "by-layer": stacked([_layers(lab, *key, one) for key, one in first.items()]),
-            "attention": stacked([_attention(key, first[key, MLP]) for key in TARGETS]),
-        },
-        measured=measured,
-        notes=(
-            "Scores of probes are learned by place, as the shape of W_p in the paper's appendix "
-            "has it. Errors are over the target's variance, averaged over prefixes.",
-            *undecoded(by_target),
-        ),
-    )
+    probes = {
+        (target, reader): _probe(lab, target, reader) for target in TARGETS for reader in READERS
+    }
+    curves = {key: ByLayer.of(one) for key, one in probes.items()}
+    attention = [_attention(key, probes[key, MLP], curves[key, MLP].best) for key in TARGETS]
+    lab.table("attention", pd.concat(attention, ignore_index=True))
+    # Scores are of places: no prompt changes them, and only another training would.
+    last = attention_to_last(probes["w", MLP], curves["w", MLP].best)
+    return {
+        **measures_by_layer(lab, curves),
+        "attention to the last y": Measured.exact(last),
+    }
 
 
-def claims_by_layer(
-    lab: Lab, curves: Mapping[tuple[str, str], ByLayer], seed: int
-) -> dict[str, Quantity]:
-    """What is claimed of errors by layer, by claim."""
-    measured: dict[str, Quantity] = {}
-    for word, target in (("moment", "X'y"), ("weights", "w")):
-        mlp, linear = curves[target, MLP], curves[target, LINEAR]
-        gain = both(lab, lambda own, _: lowest_over_first(own), mlp, linear, seed)
-        measured[f"{word}-decoded"] = located(gain, mlp)
-        # Of the two readers, and not of a place: it stays as it was measured.
-        measured[f"{word}-nonlinear"] = both(
-            lab, lambda own, plain: plain.amin(dim=-1) / own.amin(dim=-1), mlp, linear, seed
-        )
-    weights, moments = curves["w", MLP], curves["X'y", MLP]
-    later = both(lab, lambda own, other: reached(own) - reached(other), weights, moments, seed)
-    measured["moment-first"] = located(later, weights, moments)
-    return measured
+def measures_by_layer(lab: Lab, curves: Mapping[tuple[str, str], ByLayer]) -> Measures:
+    """Errors by layer, and whether each target is decoded; a note of those that are not."""
+    measures: dict[str, Measured] = {}
+    for (target, reader), curve in curves.items():
+        for prompts, errors in (("held out", curve.errors), ("training", curve.training)):
+            name = f"{target}, {reader}" + (", training" if prompts == "training" else "")
+            keys = {"target": target, "prompts": prompts}
+            measures[name] = replace(errors, keys=keys)
+    for target in TARGETS:
+        curve = curves[target, MLP]
+        measures[f"{target} is decoded"] = Measured.exact(float(curve.decodes))
+        if not curve.decodes:
+            lab.note(curve.undecoded(target, lab.seed))
+    return measures
 
 
-def _probe(lab: Lab, target: str, reader: str, seed: int) -> Probing:
+def _probe(lab: Lab, target: str, reader: str) -> Probing:
     """Train probes of one kind for one target."""
     lab.tell(f"{reader} probes for {target}")
-    config, model = lab.run("model", seed).config, lab.model("model", seed)
+    config = lab.config("model")
+    task, points = config.task, config.points
     settings = ProbeSettings(
         reader="mlp" if reader == MLP else "linear",
         hidden=lab.choose(smoke=16, laptop=64, paper=512),
         iterations=STEPS[lab.scale],
         rate=lab.choose(smoke=1e-2, laptop=2e-3, paper=1e-4),
     )
-    number = PROMPTS[lab.scale]
-    points = config.points
+    prefixes = lab.choose(
+        smoke=(2, points - 1), laptop=(3, 5, 10), paper=(2, 4, 6, 8, 12, 16, 24, 40)
+    )
     return probe(
-        model,
-        lab.draw(config.task, points, seed=seed, prompts=number, purpose="probes"),
+        lab.learner("model"),
+        lab.draw(task, points, prompts=PROMPTS[lab.scale], purpose="probes"),
         TARGETS[target],
-        held_out=lab.draw(config.task, points, seed=seed),
-        at_prefixes=lab.choose(
-            smoke=(2, points - 1), laptop=(3, 5, 10), paper=(2, 4, 6, 8, 12, 16, 24, 40)
-        ),
-        settings=settings,
-        draws=lab.draws,
-        seed=seed,
-    )
+        held_out=lab.draw(task, points),
+        at_prefixes=prefixes, axis="layer", label=reader, settings=settings, seed=lab.seed,
+    )  # fmt: skip
 
 
-def _layers(lab: Lab, target: str, reader: str, found: Probing) -> pd.DataFrame:
-    own = ByLayer.of(found)
-    keys = {"target": target, "label": reader}
-    table = curve(lab, own.errors, "layer", keys, places=found.steps.tolist())
-    return table.assign(training=own.training.numpy())
-
-
-def _attention(target: str, found: Probing) -> pd.DataFrame:
-    """Weights of tokens at the best layer, for each number of examples."""
-    layer = ByLayer.of(found).best
-    weights = found.attention[layer]  # (p, T)
-    prefixes, tokens = weights.shape
-    return record(
-        {
-            "target": [target] * weights.numel(),
-            "layer": [int(found.steps[layer])] * weights.numel(),
-            "examples": found.prefixes.repeat_interleave(tokens).tolist(),
-            "token": torch.arange(tokens).repeat(prefixes).tolist(),
-            "weight": weights.flatten().tolist(),
-        }
-    )
+def _attention(target: str, probes: Probing, place: int) -> pd.DataFrame:
+    """Weights of tokens at one layer, for each number of examples."""
+    layer, prefixes = probes.errors.ticks["layer"][place], probes.errors.ticks["examples"]
+    rows = [
+        (target, layer, prefix, token, weight)
+        for prefix, weights in zip(prefixes, probes.attention[place].tolist(), strict=True)
+        for token, weight in enumerate(weights)
+    ]
+    return pd.DataFrame(rows, columns=["target", "layer", "examples", "token", "weight"])

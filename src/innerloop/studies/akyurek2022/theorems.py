@@ -2,12 +2,12 @@
 
 import pandas as pd
 
-from innerloop.analysis.measured import Measured
+from innerloop.analysis import Measured
 from innerloop.studies.akyurek_circuits import BEFORE, SGD_CHAIN, UPDATE_CHAIN
 from innerloop.studies.circuits import rows_of
-from innerloop.studies.claim import Claim, Criterion
+from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.lab import Lab
-from innerloop.studies.study import Measures, declare
+from innerloop.studies.study import Measures, Scale, declare
 from innerloop.studies.theorem_figure import draw_theorem
 from innerloop.studies.theorems import (
     FreeParameter,
@@ -18,7 +18,6 @@ from innerloop.studies.theorems import (
     slope_of,
     theorem_claims,
 )
-from innerloop.training.families import Scale
 
 MINUTES: dict[Scale, float] = {"smoke": 0.2, "laptop": 1.5, "paper": 1.5}
 SMALLER: dict[Scale, str] = {
@@ -37,8 +36,14 @@ PRODUCTS = FreeParameter(
     ),
     values=powers(2, -2, 20),
 )
-PROOF = "the chain printed in the proof"
-"""The theorems themselves state O(1) layers, and no number that a circuit could be held to."""
+
+
+def _theorem(circuit: str, says: str) -> Theorem:
+    """The theorems state O(1) layers, and no number that a circuit could be held to."""
+    return Theorem(
+        rows=rows_of(circuit), says=says, parameter=PRODUCTS, sizes=SIZES,
+        stated_by="the chain printed in the proof",
+    )  # fmt: skip
 
 
 def _counted(chain: int, fused: str) -> str:
@@ -50,21 +55,15 @@ def _counted(chain: int, fused: str) -> str:
     )
 
 
-SGD = Theorem(
-    rows=rows_of("sgd"),
-    says="A transformer runs gradient descent on the examples in turn, with a constant number of "
+SGD = _theorem(
+    "sgd",
+    "A transformer runs gradient descent on the examples in turn, with a constant number of "
     "layers a step: after every example its prediction is that of the algorithm.",
-    parameter=PRODUCTS,
-    sizes=SIZES,
-    stated_by=PROOF,
 )
-UPDATES = Theorem(
-    rows=rows_of("sherman-morrison"),
-    says="A transformer runs Sherman-Morrison updates, with a constant number of layers each: "
+UPDATES = _theorem(
+    "sherman-morrison",
+    "A transformer runs Sherman-Morrison updates, with a constant number of layers each: "
     "after every example its prediction is that of ridge regression.",
-    parameter=PRODUCTS,
-    sizes=SIZES,
-    stated_by=PROOF,
 )
 
 
@@ -98,7 +97,7 @@ def thm1(lab: Lab) -> Measures:
             sentence="A hidden space of order d^2 is enough.",
             quantity="slope of log width against log d, from the smallest to the largest d",
             statistic=lambda m: m["order of the width"],
-            criterion=Criterion(at_most=2.0, reason="the theorem states the order"),
+            criterion=at_most(2.0, "the theorem states the order"),
             over="exact",
         ),
     ),
