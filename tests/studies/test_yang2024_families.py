@@ -217,9 +217,9 @@ def test_probes_of_gradient_descent_refine_the_weights() -> None:
         at_steps=(1, 2, 4, 8),
         settings=ProbeSettings(reader="linear", iterations=100, rate=1e-2),
     )
-    errors, control = by_step(probing, label="looped", keys={"target": "weights"})
+    errors, control = by_step(probing, label="looped", target="weights")
     means = errors.values.mean(dim=0)  # (S,)
-    torch.testing.assert_close(means, probing.errors.mean.mean(dim=1))
+    torch.testing.assert_close(means, probing.errors.values.mean(dim=(0, 2)))
     assert float((control.values.mean(dim=0) / means).amin()) > 1
     assert quantity(fig8, "standard-weights", {"standard, weights": errors}) == 1
     backwards = replace(errors, values=errors.values.flip(1))

@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis import Averages, Measured, ProbeErrors, ProbeSettings, Probing, drawing
+from innerloop.analysis import Averages, Measured, ProbeSettings, Probing, drawing
 from innerloop.analysis.probing import Target, least_squares, moment, probe
 from innerloop.core.prompt import Prompt
 from innerloop.studies.claim import Claim, at_least, at_most
@@ -126,7 +125,7 @@ def fig8(lab: Lab) -> Measures:
     for kind, target in product(KINDS, TARGETS):
         lab.tell(f"probes for {TITLES[target]}, {kind}")
         probing = _probe(lab, kind, target)
-        errors, control = by_step(probing, label=kind, keys={"target": target})
+        errors, control = by_step(probing, label=kind, target=target)
         measures |= {f"{kind}, {target}": errors, f"control, {kind}, {target}": control}
         if kind == "looped":
             measures |= end_and_quarter(errors, steps[kind], f"looped, {target}")
@@ -135,7 +134,7 @@ def fig8(lab: Lab) -> Measures:
     lab.table("by-prefix", table, by_seed=True)
     lab.table("sizes", {"trained loops": [steps["looped"]], "layers": [steps["standard"]]})
     if lab.seed == 0:
-        ratio, left = (table["error"] / table["training"]).median(), table["relative"].min()
+        ratio, left = (table["mean"] / table["training"]).median(), table["relative"].min()
         lab.note(
             f"Held-out errors are {ratio:.2f} times the training errors (median over the probes of "
             f"the first seed), and the best probe leaves {left:.2f} of its target's variance. Near "
@@ -165,18 +164,14 @@ def _probe(lab: Lab, kind: str, target: str) -> Probing:
     )  # fmt: skip
 
 
-def by_step(probing: Probing, *, label: str, keys: dict[str, Any]) -> tuple[Measured, Measured]:
+def by_step(probing: Probing, *, label: str, target: str) -> tuple[Measured, Measured]:
     """Errors of the probes and of the control's by step, averaged over context lengths."""
-
-    def measured(errors: ProbeErrors | None, trained_on: str) -> Measured:
-        assert errors is not None
-        return Measured(
-            values=errors.by_prompt.mean(dim=1).T,  # (P, S)
-            axes=("step",), ticks={"step": probing.steps.tolist()}, label=label,
-            keys={**keys, "trained on": trained_on}, scale="log",
-        )  # fmt: skip
-
-    return measured(probing.errors, "task"), measured(probing.control, "control")
+    assert probing.control is not None
+    errors, control = (
+        replace(one.mean("examples"), label=label, keys={"target": target, "trained on": kind})
+        for kind, one in (("task", probing.errors), ("control", probing.control))
+    )
+    return errors, control
 
 
 def end_and_quarter(errors: Measured, loops: int, label: str) -> Measures:
