@@ -7,6 +7,11 @@ from innerloop.studies.study import Study
 STUDIES: tuple[Study, ...] = (
     yang2024.fig2,
     yang2024.fig3,
+    yang2024.fig4,
+    yang2024.fig5,
+    yang2024.fig7,
+    yang2024.fig9,
+    yang2024.fig17,
     gao2025.thm31,
     gao2025.thm32,
     gao2025.thm33,

@@ -1,5 +1,10 @@
 """Yang et al. (2024): Looped Transformers are Better at Learning Learning Algorithms."""
 
+from innerloop.studies.yang2024.distinct_prompts import fig5
 from innerloop.studies.yang2024.fixed_points import fig2, fig3
+from innerloop.studies.yang2024.loop_grid import fig4
+from innerloop.studies.yang2024.loops_needed import fig9
+from innerloop.studies.yang2024.schedules import fig17
+from innerloop.studies.yang2024.shape import fig7
 
-__all__ = ["fig2", "fig3"]
+__all__ = ["fig2", "fig3", "fig4", "fig5", "fig7", "fig9", "fig17"]

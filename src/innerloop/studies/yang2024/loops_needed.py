@@ -1,39 +1,40 @@
 """Figure 9: how many loops each family of functions needs for a stable fixed point."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis.drawing import COLOURS
-from innerloop.studies.claim import Claim, Criterion
-from innerloop.analysis.drawing import draw_curves, legend, mark, name, panels
+from innerloop.analysis import Averages, Measured, drawing
+from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity
 from innerloop.studies.runs import trained
-from innerloop.studies.study import Findings, Tables, declare
-from innerloop.studies.tables import curve, rows_where, stacked
-from innerloop.studies.yang2024.comparing import bootstrapped, shown_loops
-from innerloop.studies.yang2024.families import TITLES
+from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
 from innerloop.studies.yang2024.fixed_points import STAYS
+from innerloop.studies.yang2024.shared import TITLES, loop_errors, mark_trained
 from innerloop.training.config import RunConfig
-from innerloop.training.families import Scale
 from innerloop.training.recipes import find_recipe
 
+LOOPS: Mapping[Scale, Mapping[str, tuple[int, ...]]] = {
+    "smoke": {"sparse": (2, 4), "tree": (4,), "network": (4,)},
+    "laptop": {"sparse": (6, 20), "network": (6, 20)},
+    "paper": {
+        "sparse": (12, 20, 30, 40, 50),
+        "tree": (12, 50, 70, 100),
+        "network": (12, 20, 30, 40, 50),
+    },
+}
+"""The loops b that each family is trained with."""
 
-def _grid(scale: Scale) -> dict[str, tuple[int, ...]]:
-    """The loops b that each family is trained with."""
-    return {
-        "smoke": {"sparse": (2, 4), "tree": (4,), "network": (4,)},
-        "laptop": {"sparse": (6, 20), "network": (6, 20)},
-        "paper": {
-            "sparse": (12, 20, 30, 40, 50),
-            "tree": (12, 50, 70, 100),
-            "network": (12, 20, 30, 40, 50),
-        },
-    }[scale]
+
+_PLACES = {
+    f"{family}, b = {loops}": (family, loops)
+    for grid in LOOPS.values()
+    for family, several in grid.items()
+    for loops in several
+}
+"""Families and b by the names of their runs, at all scales."""
 
 
 def with_loops(family: str, scale: Scale, loops: int) -> RunConfig:
@@ -47,36 +48,59 @@ def with_loops(family: str, scale: Scale, loops: int) -> RunConfig:
     )  # fmt: skip
 
 
-def _fig9_runs(scale: Scale) -> Mapping[str, RunConfig]:
+def _fig9_runs(scale: Scale) -> Runs:
     return {
-        f"{family}, b = {loops}": with_loops(family, scale, loops)
-        for family, several in _grid(scale).items()
-        for loops in several
+        label: with_loops(family, scale, loops)
+        for label, (family, loops) in _PLACES.items()
+        if loops in LOOPS[scale].get(family, ())
     }
 
 
-def smallest_stable(loops: Sequence[int], drifts: Tensor) -> Tensor:
-    """The smallest b whose error stays within a tenth, of drifts (.., g): (..); infinite if none.
+def drifts(m: Averages) -> dict[str, dict[int, Tensor]]:
+    """The error far beyond b loops over that at b, (..) each, by family and b."""
+    ratios: dict[str, dict[int, Tensor]] = {}
+    for label, (family, loops) in _PLACES.items():
+        if label in m:
+            ratios.setdefault(family, {})[loops] = m[label][..., -1] / m[label][..., loops]
+    return ratios
 
-    A drift is the error far beyond the trained loops over the error at them.
-    """
-    needed = torch.tensor(loops, dtype=drifts.dtype)  # (g,)
-    return torch.where(drifts <= STAYS.at_most, needed, torch.inf).amin(dim=-1)
+
+def sparse_drift(m: Averages) -> Tensor:
+    """The drift on sparse functions with 20 loops, or the most that there are: (..)."""
+    sparse = drifts(m)["sparse"]
+    return sparse[min(20, max(sparse))]
+
+
+def larger_drift(m: Averages) -> Tensor:
+    """The drift of the largest b over that of the smallest, in the family where it is largest."""
+    ratios = [own[max(own)] / own[min(own)] for own in drifts(m).values()]  # (..) each
+    return torch.stack(ratios).amax(dim=0)
+
+
+def network_needs(m: Averages) -> Tensor:
+    """The smallest stable b of networks over that of the other families: (..)."""
+    needed = {family: smallest_stable(own) for family, own in drifts(m).items()}  # (..) each
+    network = needed.pop("network")  # (..)
+    return network / torch.stack(list(needed.values())).amin(dim=0)
+
+
+def smallest_stable(drifts: Mapping[int, Tensor]) -> Tensor:
+    """The smallest b whose error stays within a tenth, of drifts (..) by b; infinite if none."""
+    loops = torch.tensor(list(drifts), dtype=torch.float64)  # (g,)
+    several = torch.stack(list(drifts.values()), dim=-1)  # (.., g)
+    return torch.where(several <= STAYS.at_most, loops, torch.inf).amin(dim=-1)
 
 
 def _draw_fig9(tables: Tables) -> Figure:
     table = tables["by-loop"]
-    families = list(dict.fromkeys(table["family"]))
     order = [f"b = {loops}" for loops in sorted(set(table["trained loops"]))]
-    figure, axes = panels(len(families))
-    for panel, family in zip(axes, families, strict=True):
-        rows = rows_where(table, {"family": family})
-        draw_curves(panel, rows, x="loop", order=order)
-        for loops in sorted(set(rows["trained loops"])):
-            colour = COLOURS[order.index(f"b = {loops}") % len(COLOURS)]
-            mark(panel, float(loops), colour=colour)
-        name(panel, title=TITLES[family], x="loops", y="squared error / E[y²]")
-    legend(figure, axes, columns=6)
+    figure, axes = drawing.facets(
+        table, "family", x="loop", title=TITLES.__getitem__, names=("loops", drawing.ERROR),
+        order=order,
+    )  # fmt: skip
+    for family, panel in axes.items():
+        mark_trained(panel, drawing.rows_where(table, {"family": family}), order)
+    drawing.legend(figure, axes.values(), columns=6)
     return figure
 
 
@@ -89,6 +113,7 @@ def _draw_fig9(tables: Tables) -> Figure:
             name="sparse-stays",
             sentence="On sparse functions b = 20 loops with T = 10 find a stable fixed point.",
             quantity="error far beyond b / error at b, sparse, b = 20 (4 at smoke)",
+            statistic=sparse_drift,
             criterion=STAYS,
             over="prompts",
             ratio=True,
@@ -98,9 +123,9 @@ def _draw_fig9(tables: Tables) -> Figure:
             sentence="On all families a larger b is more stable beyond the trained loops.",
             quantity="drift (error far beyond b / error at b) of the largest b / that of the "
             "smallest, in the family where it is largest",
-            criterion=Criterion(
-                at_most=STAYS.at_most,
-                reason="two stable models have 1, and a tenth is what staying allows",
+            statistic=larger_drift,
+            criterion=at_most(
+                STAYS.at_most, "two stable models have 1, and a tenth is what staying allows"
             ),
             over="prompts",
             ratio=True,
@@ -109,7 +134,8 @@ def _draw_fig9(tables: Tables) -> Figure:
             name="network-needs-least",
             sentence="Two-layer networks need fewer loops than the other families.",
             quantity="smallest stable b of networks / smallest stable b of the other families",
-            criterion=Criterion(at_most=0.6, reason="12 loops against 20 for sparse functions"),
+            statistic=network_needs,
+            criterion=at_most(0.6, "12 loops against 20 for sparse functions"),
             over="seeds",
             ratio=True,
             paper="12/20",
@@ -125,65 +151,15 @@ def _draw_fig9(tables: Tables) -> Figure:
         "smaller. No trees.",
     },
 )
-def fig9(lab: Lab) -> Findings:
+def fig9(lab: Lab) -> Measures:
     """Error by loop far beyond the trained ones, for each family and b."""
-    grid, far = _grid(lab.scale), lab.choose(smoke=20, laptop=100, paper=200)
-    by_loop: dict[tuple[str, int], list[Tensor]] = {
-        (family, loops): [] for family, several in grid.items() for loops in several
-    }
-    stays: list[Quantity] = []
-    larger: list[Quantity] = []
-    least: list[Quantity] = []
-    sparse_loops = lab.choose(smoke=4, laptop=20, paper=20)
-
-    def drifts(means: Tensor) -> dict[str, Tensor]:
-        """From errors (.., 2 m), far and at b of each run: (.., g) a family."""
-        far_from, at = means.unflatten(-1, (-1, 2)).unbind(-1)  # (.., m) each
-        sizes = [len(several) for several in grid.values()]
-        return dict(zip(grid, (far_from / at).split(sizes, dim=-1), strict=True))
-
-    def sparse_drift(means: Tensor) -> Tensor:
-        return drifts(means)["sparse"][..., grid["sparse"].index(sparse_loops)]  # (..)
-
-    def larger_drift(means: Tensor) -> Tensor:
-        ratios = [drift[..., -1] / drift[..., 0] for drift in drifts(means).values()]
-        return torch.stack(ratios).amax(dim=0)  # (..)
-
-    def network_needs(means: Tensor) -> Tensor:
-        needed = {
-            family: smallest_stable(grid[family], drift) for family, drift in drifts(means).items()
-        }  # (..) each
-        others = [loops for family, loops in needed.items() if family != "network"]  # (..) each
-        return needed["network"] / torch.stack(others).amin(dim=0)  # (..)
-
-    for seed in lab.seeds:
-        columns: list[Tensor] = []
-        for (family, loops), errors in by_loop.items():
-            label = f"{family}, b = {loops}"
-            config = lab.run(label, seed).config
-            prompt = lab.draw(config.task, config.points, seed=seed, purpose=family)
-            errors.append(
-                lab.errors(
-                    lab.model(label, seed), prompt, config.task, steps=far, at=config.points - 1
-                )
-            )  # (P, far + 1)
-            columns += [errors[-1][:, far], errors[-1][:, loops]]  # (P,) each
-        values = torch.stack(columns, dim=1)  # (P, 2 m)
-        stays.append(bootstrapped(lab, sparse_drift, values, seed=seed))
-        larger.append(bootstrapped(lab, larger_drift, values, seed=seed))
-        least.append(bootstrapped(lab, network_needs, values, seed=seed))
-    return Findings(
-        tables={
-            "by-loop": stacked(
-                [_loop_table(lab, *which, errors) for which, errors in by_loop.items()]
-            )
-        },
-        measured={"sparse-stays": stays, "larger-b-stays": larger, "network-needs-least": least},
-    )
-
-
-def _loop_table(lab: Lab, family: str, loops: int, errors: Sequence[Tensor]) -> pd.DataFrame:
-    """One curve by loop, thinned out where it is long."""
-    places = shown_loops(errors[0].shape[1] - 1, loops)
-    keys = {"family": family, "label": f"b = {loops}", "trained loops": loops}
-    return curve(lab, [part[:, places] for part in errors], "loop", keys, places=places)
+    last = lab.choose(smoke=20, laptop=100, paper=200)
+    measures: dict[str, Measured] = {}
+    for label in _fig9_runs(lab.scale):
+        (family, loops), config = _PLACES[label], lab.config(label)
+        prompt = lab.draw(config.task, config.points, purpose=family)
+        measures[label] = loop_errors(
+            lab, label, prompt, last=last, trained=loops, label=f"b = {loops}",
+            keys={"family": family, "trained loops": loops},
+        )  # fmt: skip
+    return measures
