@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 import pandas as pd
 import torch
@@ -20,40 +21,35 @@ from innerloop.training.config import RunConfig
 
 LEARNED = 0.2
 """The error below which a function counts as learned: where the axis of the paper's figure ends."""
-POOLS: Mapping[Scale, tuple[int, ...]] = {
-    "smoke": (64,),
-    "laptop": (500, 2000, 8000),
+POOLS: Mapping[Scale, tuple[int | None, ...]] = {
+    "smoke": (64, None),
+    "laptop": (500, 2000, 8000, None),
     "paper": (1000, 2000, 5000, 10_000, 20_000, 40_000, 80_000),
 }
+"""The distinct prompts of each training; None for those of figure 2, which draw fresh ones."""
 DIMENSIONS: Mapping[Scale, tuple[int, ...]] = {"smoke": (3,), "laptop": (5,), "paper": (5, 10, 20)}
 
 
-def _label(kind: str, dims: int, pool: int | str) -> str:
-    return f"{kind}, {dims} dimensions, {pool} prompts"
+def _label(kind: str, dims: int, pool: int | None) -> str:
+    return f"{kind}, {dims} dimensions, {pool or 'fresh'} prompts"
 
 
-def _pooled(kind: str, scale: Scale, dims: int, pool: int) -> RunConfig:
+def _run(kind: str, scale: Scale, dims: int, pool: int | None) -> RunConfig:
     """A model trained on a fixed pool of prompts: all of their size from the start."""
-    if scale != "paper":
-        return trained(f"{kind}-linear", scale, f"pool={pool}")
-    changes = [f"task.dims={dims}", f"points={2 * dims + 1}", f"pool={pool}"]
-    changes += ["curriculum.dims=null", "curriculum.points=null"]
-    if kind == "looped":
-        changes += ["model.backbone.loops=30", "window=15", "loops.start=null"]
+    changes = [] if pool is None else [f"pool={pool}"]
+    if scale == "paper":
+        changes += [f"task.dims={dims}", f"points={2 * dims + 1}"]
+        changes += ["curriculum.dims=null", "curriculum.points=null"]
+        if kind == "looped":
+            changes += ["model.backbone.loops=30", "window=15", "loops.start=null"]
     return trained(f"{kind}-linear", scale, *changes)
 
 
 def _fig5_runs(scale: Scale) -> Runs:
-    runs = {
-        _label(kind, dims, pool): _pooled(kind, scale, dims, pool)
-        for dims in DIMENSIONS[scale]
-        for kind in KINDS
-        for pool in POOLS[scale]
+    return {
+        _label(kind, dims, pool): _run(kind, scale, dims, pool)
+        for dims, kind, pool in product(DIMENSIONS[scale], KINDS, POOLS[scale])
     }
-    if scale != "paper":  # the models of figure 2, which other studies have trained
-        (dims,) = DIMENSIONS[scale]
-        runs |= {_label(kind, dims, "fresh"): trained(f"{kind}-linear", scale) for kind in KINDS}
-    return runs
 
 
 def prompts_needed(errors: Tensor, pools: Tensor) -> Tensor:
@@ -113,37 +109,28 @@ def _name_prompts(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 @declare(
-    paper="yang2024",
-    id="fig5",
-    also=("fig14",),
+    paper="yang2024", id="fig5", also=("fig14",),
     title="Looped transformers need fewer distinct prompts in training",
     claims=(
         Claim(
-            name="lower-error",
+            name="lower-error", over="seeds", ratio=True, criterion=LOWER,
             sentence="Trained on the same number of distinct prompts, the looped model is better.",
             quantity="error after the last example, looped / standard, geometric mean over the "
             "numbers of prompts, in the dimension where it is largest",
-            statistic=lambda m: geometric_mean(m["looped"] / m["standard"]).amax(dim=-1),
-            criterion=LOWER,
-            over="seeds",
-            ratio=True,
+            statistic=lambda m: geometric_mean(m["looped pool"] / m["standard pool"]).amax(dim=-1),
         ),
         Claim(
-            name="fewer-prompts",
+            name="fewer-prompts", over="seeds", ratio=True,
             sentence="The looped model learns the function from fewer distinct prompts.",
             quantity=f"distinct prompts for an error of {LEARNED:g}, looped / standard, in the "
             "dimension where it is largest",
             statistic=lambda m: needed_ratio(
-                m["looped"], m["standard"], m.ticks("looped", "distinct prompts")
+                m["looped pool"], m["standard pool"], m.ticks("looped pool", "distinct prompts")
             ).amax(dim=-1),
             criterion=at_most(0.5, "one step to the left on the axis of the paper's figure"),
-            over="seeds",
-            ratio=True,
         ),
     ),
-    draw=_draw_fig5,
-    runs=_fig5_runs,
-    minutes={"smoke": 0.3, "laptop": 16, "paper": 60_000},
+    draw=_draw_fig5, runs=_fig5_runs, minutes={"smoke": 0.3, "laptop": 16, "paper": 60_000},
     smaller={
         "smoke": "3 dimensions, one pool of 64 prompts, and fresh prompts; 20 steps.",
         "laptop": "5 dimensions only; pools of 500, 2000 and 8000 prompts, each seen 192, 48 and "
@@ -156,29 +143,28 @@ def _name_prompts(axes: Axes, rows: pd.DataFrame) -> None:
         "The paper takes the best of up to three learning rates for each number of prompts; "
         "here there is one.",
     ),
-)
+)  # fmt: skip
 def fig5(lab: Lab) -> Measures:
     """Error at the last prefix after training on pools of several sizes, and on fresh prompts."""
     measures: dict[str, Measured] = {}
-    for kind in KINDS:
-        pooled = _errors(lab, kind, POOLS[lab.scale])
-        measures[kind] = replace(pooled, keys={"source": "pool"})
-        if lab.scale != "paper":
-            fresh = _errors(lab, kind, ("fresh",))
-            measures[f"{kind}, fresh"] = replace(fresh, keys={"source": "fresh"})
+    for kind, source in product(KINDS, ("pool", "fresh")):
+        pools = [pool for pool in POOLS[lab.scale] if (pool is None) == (source == "fresh")]
+        if pools:
+            errors = _errors(lab, kind, pools)
+            measures[f"{kind} {source}"] = replace(errors, label=kind, keys={"source": source})
     return measures
 
 
-def _errors(lab: Lab, kind: str, sources: Sequence[int | str]) -> Measured:
+def _errors(lab: Lab, kind: str, pools: Sequence[int | None]) -> Measured:
     """Errors at the last prefix, by dimensions and by the distinct prompts seen in training."""
     by_dims: dict[int, Measured] = {}
     for dims in DIMENSIONS[lab.scale]:
         by_prompts: dict[int, Measured] = {}
-        for label in (_label(kind, dims, source) for source in sources):
+        for label in (_label(kind, dims, pool) for pool in pools):
             config = lab.config(label)
             prompt = lab.draw(config.task, config.points, purpose=f"{dims} dimensions")
-            errors = lab.error(lab.learner(label), prompt, config.task, label=label)
             seen = config.pool or config.steps * config.batch * config.accumulate
+            errors = lab.error(lab.learner(label), prompt, config.task)
             by_prompts[seen] = errors.at(examples=-1)
         by_dims[dims] = Measured.stack("distinct prompts", by_prompts)
-    return replace(Measured.stack("dims", by_dims), label=kind)
+    return Measured.stack("dims", by_dims)

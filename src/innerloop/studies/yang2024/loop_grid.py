@@ -1,26 +1,28 @@
 """Figures 4, 12 and 13: how many loops a model is trained with, and how many of them count."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
+import pandas as pd
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.analysis import Averages, Measured, drawing
 from innerloop.studies.claim import Claim, at_least
 from innerloop.studies.lab import Lab
-from innerloop.studies.runs import looped, trained
-from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
+from innerloop.studies.runs import trained
+from innerloop.studies.study import Measures, Scale, Tables, declare
 from innerloop.studies.yang2024.fixed_points import STAYS
-from innerloop.studies.yang2024.shared import HIGHER, geometric_mean, loop_errors, mark_trained
+from innerloop.studies.yang2024.shared import HIGHER, geometric_mean, shown_loops
 from innerloop.training.config import RunConfig
 
 
 class Place(NamedTuple):
-    """One model of the grid: what it learns, with b loops of which the last T count."""
+    """One model of a grid: what it learns, with b loops of which the last T count."""
 
     family: str
     loops: int
@@ -28,86 +30,97 @@ class Place(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What its run is called."""
+        """What its run and its errors by loop are called."""
         return f"{self.family} b={self.loops} T={self.window}"
 
+    def run(self, scale: Scale) -> RunConfig:
+        """The recipe of its family with b loops and T losses, or b losses where b is smaller."""
+        losses = min(self.window, self.loops)
+        # In the paper the schedule begins with as many loops as there are losses.
+        start = losses if scale == "paper" else min(4, self.loops)
+        return trained(
+            f"looped-{self.family}", scale, f"model.backbone.loops={self.loops}",
+            f"window={losses}", f"loops.start={start}",
+        )  # fmt: skip
 
-_PAPER_LOOPS = {
+    def errors(self, lab: Lab, last: int | None = None) -> Measured:
+        """Errors by examples, or after each loop up to the last, on the prompts of its family."""
+        config, learner = lab.config(self.label), lab.learner(self.label)
+        prompt = lab.draw(config.task, config.points, purpose=self.family)
+        errors = lab.error(
+            learner, prompt, config.task, by="examples" if last is None else "step", steps=last,
+            axis="loop", label=f"b = {self.loops}",
+        )  # fmt: skip
+        keys = {"family": self.family, "window": self.window, "trained loops": self.loops}
+        shown = {} if last is None else {"loop": shown_loops(last, self.loops)}
+        return replace(errors, keys=keys, shown=shown)
+
+    def drift(self, m: Averages) -> Tensor:
+        """The error after all loops over that at b loops: (..)."""
+        return m[self.label][..., -1] / m[self.label][..., self.loops]
+
+
+Grids = Mapping[Scale, tuple[Place, ...]]
+_LOOPS = {
     "linear": (12, 20, 30, 40, 50),
     "sparse": (12, 20, 30, 40, 50),
     "tree": (12, 50, 70, 100),
     "network": (12, 20, 30, 40, 50),
 }
-_SMALL = {
-    "smoke": ((4, 2), (2, 3), (4, 3)),
-    "laptop": ((5, 5), (10, 5), (20, 5), (30, 5), (10, 10), (20, 10), (30, 10)),
-}
-"""Loops b and window T, on linear functions."""
-GRIDS: Mapping[Scale, tuple[Place, ...]] = {
-    "smoke": tuple(Place("linear", *pair) for pair in _SMALL["smoke"]),
-    "laptop": tuple(Place("linear", *pair) for pair in _SMALL["laptop"]),
+GRIDS: Grids = {
+    "smoke": (Place("linear", 4, 2), Place("linear", 2, 3), Place("linear", 4, 3)),
+    "laptop": tuple(
+        Place("linear", loops, window)
+        for window, several in ((5, (5, 10, 20, 30)), (10, (10, 20, 30)))
+        for loops in several
+    ),
     "paper": tuple(
         Place(family, loops, window)
-        for family, several in _PAPER_LOOPS.items()
+        for family, several in _LOOPS.items()
         for window in (5, 10, 15)
         for loops in several
     ),
 }
 """The models in the order of the figure: families, windows, loops."""
-_PLACES = tuple(dict.fromkeys(place for grid in GRIDS.values() for place in grid))
 
 
-def _fig4_runs(scale: Scale) -> Runs:
-    return {place.label: _place_run(scale, place) for place in GRIDS[scale]}
+def measured(m: Averages, grids: Grids = GRIDS) -> list[Place]:
+    """The models that were measured, whatever the scale."""
+    return sorted({place for grid in grids.values() for place in grid if place.label in m})
 
 
-def _place_run(scale: Scale, place: Place) -> RunConfig:
-    if scale != "paper":
-        return looped(scale, loops=place.loops, window=place.window)
-    # In the paper the schedule begins with as many loops as there are losses.
-    losses = min(place.window, place.loops)
-    return trained(
-        f"looped-{place.family}", scale, f"model.backbone.loops={place.loops}",
-        f"window={losses}", f"loops.start={losses}",
-    )  # fmt: skip
+def drifts(m: Averages, choose: Callable[[Iterable[Place]], Place], *families: str) -> Tensor:
+    """The drifts (.., m) of the models with the smallest or largest b of each family and T."""
+    places = measured(m)
+    kinds = {(place.family, place.window) for place in places if place.family in families}
+    chosen = [choose(p for p in places if (p.family, p.window) == kind) for kind in kinds]
+    return torch.stack([place.drift(m) for place in chosen], dim=-1)
 
 
-def _errors(m: Averages, family: str) -> dict[Place, Tensor]:
-    """Mean errors (.., K + 1) by loop of the models that were measured on a family."""
-    return {
-        place: m[place.label] for place in _PLACES if place.family == family and place.label in m
-    }
+def cost_of_few_losses(m: Averages) -> Tensor:
+    """The error at b loops with the smallest T over that with the largest: (..).
+
+    By geometric mean over the b that both have, in the family where it is smallest.
+    """
+    costs: list[Tensor] = []
+    for family in _LOOPS:
+        places = [place for place in measured(m) if place.family == family]
+        errors = {(each.window, each.loops): m[each.label][..., each.loops] for each in places}
+        if errors:
+            few, many = min(errors)[0], max(errors)[0]
+            both = [b for window, b in errors if window == few and (many, b) in errors]
+            ratios = torch.stack([errors[few, b] / errors[many, b] for b in both], dim=-1)
+            costs.append(geometric_mean(ratios))
+    return torch.stack(costs).amin(dim=0)
 
 
-def _families(m: Averages) -> list[str]:
-    """The families that were measured."""
-    return [family for family in _PAPER_LOOPS if _errors(m, family)]
-
-
-def drifts(m: Averages, family: str, choose: Callable[[Iterable[Place]], Place]) -> Tensor:
-    """The error after all loops over that at b, at the smallest or largest b of each T: (.., T)."""
-    errors = _errors(m, family)
-    windows = sorted({place.window for place in errors})
-    chosen = [choose(place for place in errors if place.window == window) for window in windows]
-    ratios = [errors[place][..., -1] / errors[place][..., place.loops] for place in chosen]
-    return torch.stack(ratios, dim=-1)
-
-
-def largest_drift(m: Averages) -> Tensor:
-    """The largest drift at the largest b, of all T and families: (..)."""
-    return torch.cat([drifts(m, family, max) for family in _families(m)], dim=-1).amax(dim=-1)
-
-
-def cost_of_few_losses(m: Averages, family: str) -> Tensor:
-    """The error at b loops with the smallest T over that with the largest, by geometric mean."""
-    errors = _errors(m, family)
-    windows = [place.window for place in errors]
-    few, many = (
-        {place.loops: errors[place][..., place.loops] for place in errors if place.window == window}
-        for window in (min(windows), max(windows))
-    )  # b -> (..) each
-    ratios = [few[loops] / many[loops] for loops in few if loops in many]  # (..) each
-    return geometric_mean(torch.stack(ratios, dim=-1))
+def mark_trained(
+    axes: Axes, rows: pd.DataFrame, order: Sequence[str], label: str = "trained loops"
+) -> None:
+    """Mark the loops that each curve `b = ..` was trained with, in the colour of the curve."""
+    for loops in sorted(set(rows["trained loops"])):
+        colour = drawing.COLOURS[order.index(f"b = {loops}") % len(drawing.COLOURS)]
+        drawing.mark(axes, float(loops), label=label, colour=colour)
 
 
 _AXES = {"loop": "loops (dashed: those of training)", "examples": drawing.EXAMPLES}
@@ -130,49 +143,36 @@ def _draw_fig4(tables: Tables) -> Figure:
 
 
 @declare(
-    paper="yang2024",
-    id="fig4",
-    also=("fig12", "fig13"),
+    paper="yang2024", id="fig4", also=("fig12", "fig13"),
     title="Few trained loops do not last, more find a fixed point; few losses cost accuracy",
     claims=(
         Claim(
-            name="few-loops-diverge",
+            name="few-loops-diverge", over="prompts", ratio=True,
             sentence="Trained with few loops, a model loses its accuracy beyond them.",
             quantity="error after all loops / error at b loops, at the smallest b of each T, on "
             "linear functions (the T where it is smallest)",
-            statistic=lambda m: drifts(m, "linear", min).amin(dim=-1),
+            statistic=lambda m: drifts(m, min, "linear").amin(dim=-1),
             criterion=at_least(
                 2, "an error that doubles has not stayed, whether it settles later or not"
             ),
-            over="prompts",
-            ratio=True,
         ),
         Claim(
-            name="many-loops-stay",
+            name="many-loops-stay", over="prompts", ratio=True, criterion=STAYS,
             sentence="Trained with more loops, it finds a fixed point and stays there.",
             quantity="error after all loops / error at b loops, at the largest b of each T "
             "(the T and the family where it is largest)",
-            statistic=largest_drift,
-            criterion=STAYS,
-            over="prompts",
-            ratio=True,
+            statistic=lambda m: drifts(m, max, *_LOOPS).amax(dim=-1),
         ),
         Claim(
-            name="few-losses-cost",
+            name="few-losses-cost", over="seeds", ratio=True, criterion=HIGHER,
             sentence="A smaller T gives a larger error, in every family.",
             quantity="error at b loops with the smallest T / with the largest (geometric mean over "
             "the b that both have; the family with the smallest ratio)",
-            statistic=lambda m: torch.stack(
-                [cost_of_few_losses(m, family) for family in _families(m)]
-            ).amin(dim=0),
-            criterion=HIGHER,
-            over="seeds",
-            ratio=True,
+            statistic=cost_of_few_losses,
         ),
     ),
-    draw=_draw_fig4,
-    runs=_fig4_runs,
-    minutes={"smoke": 0.3, "laptop": 15, "paper": 90_000},
+    runs=lambda scale: {place.label: place.run(scale) for place in GRIDS[scale]},
+    draw=_draw_fig4, minutes={"smoke": 0.3, "laptop": 15, "paper": 90_000},
     smaller={
         "smoke": "Linear functions only; b in {2, 4} with T = 3, b = 4 with T = 2; 3 dimensions, "
         "width 16, 20 steps.",
@@ -180,20 +180,11 @@ def _draw_fig4(tables: Tables) -> Figure:
         "(figures 12b and 13); b in {5, 10, 20, 30} with T = 5, {10, 20, 30} with T = 10; "
         "5 dimensions, 11 points, width 64, 1500 steps of a faster optimiser, run for 150 loops.",
     },
-)
+)  # fmt: skip
 def fig4(lab: Lab) -> Measures:
     """Error by loop, far beyond the trained ones, and by examples, over the grid of b and T."""
-    last = lab.choose(smoke=12, laptop=150, paper=200)
-    measures: dict[str, Measured] = {}
-    for place in GRIDS[lab.scale]:
-        config, name = lab.config(place.label), f"b = {place.loops}"
-        keys = {"family": place.family, "window": place.window, "trained loops": place.loops}
-        prompt = lab.draw(config.task, config.points, purpose=place.family)
-        by_examples = lab.error(lab.learner(place.label), prompt, config.task, label=name)
-        measures |= {
-            place.label: loop_errors(
-                lab, place.label, prompt, last=last, trained=place.loops, label=name, keys=keys
-            ),
-            f"{place.label} by examples": replace(by_examples, keys=keys),
-        }
-    return measures
+    last, grid = lab.choose(smoke=12, laptop=150, paper=200), GRIDS[lab.scale]
+    return {
+        **{place.label: place.errors(lab, last) for place in grid},
+        **{f"{place.label} by examples": place.errors(lab) for place in grid},
+    }

@@ -1,7 +1,8 @@
 """Figure 7: layers, heads and width of the looped block, and how many loops a layer is worth."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from matplotlib.figure import Figure
@@ -12,24 +13,23 @@ from innerloop.studies.claim import Claim, at_least, between
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import looped, standard
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
-from innerloop.studies.yang2024.shared import APART, HIGHER, loop_errors
+from innerloop.studies.yang2024.shared import APART, HIGHER, shown_loops
 from innerloop.training.overrides import with_overrides
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shapes:
-    """What is trained at a scale: the usual block, and what of it is changed, one at a time."""
+class Shapes(NamedTuple):
+    """What is trained at a scale: the usual block, and what of it is changed, one at a time.
+
+    Layers of the looped block begin with the usual one; widths and heads are the others than the
+    usual ones; depths are the layers of standard models.
+    """
 
     loops: int
     window: int
     layers: tuple[int, ...]
-    """Of the looped block; the first is the usual one."""
     widths: tuple[int, ...]
-    """The others than the usual one, narrowest first."""
     heads: tuple[int, ...]
-    """The others than the usual ones, fewest first."""
     depths: tuple[int, ...]
-    """Layers of the standard models."""
 
 
 SHAPES: Mapping[Scale, Shapes] = {
@@ -73,18 +73,21 @@ def loops_until(means: Tensor, target: Tensor | float) -> Tensor:
     return torch.where(there.any(dim=-1), first, never).double()
 
 
+def by_size(m: Averages, name: str) -> dict[int, Tensor]:
+    """The measures that are called so and a number, such as "looped L = 2", by their numbers."""
+    return {int(each.removeprefix(name)): m[each] for each in m if each.startswith(name)}
+
+
+def faster(m: Averages) -> Tensor:
+    """Loops until the error is below NEAR with one layer over those with the most layers: (..)."""
+    layers = by_size(m, "looped L = ")
+    return loops_until(layers[1], NEAR) / loops_until(layers[max(layers)], NEAR)
+
+
 def loops_for_layers(m: Averages) -> dict[int, Tensor]:
     """The loops (..) until one looped layer is as good as a standard model, by layers of that."""
-    return {
-        depth: loops_until(m[USUAL], m[f"standard L = {depth}"][..., 0])
-        for depth in SHAPES["paper"].depths  # those of other scales are among them
-        if f"standard L = {depth}" in m
-    }
-
-
-def loops_beyond_layers(m: Averages) -> Tensor:
-    """How many more loops than layers are needed, the fewest over layers: (..)."""
-    return torch.stack([loops - depth for depth, loops in loops_for_layers(m).items()]).amin(dim=0)
+    stacks = by_size(m, "standard L = ")  # (.., 1) each
+    return {depth: loops_until(m[USUAL], errors[..., 0]) for depth, errors in stacks.items()}
 
 
 def loops_per_layer(m: Averages) -> Tensor:
@@ -92,6 +95,12 @@ def loops_per_layer(m: Averages) -> Tensor:
     needed = loops_for_layers(m)
     depth = min(8, max(needed))
     return needed[depth] / depth
+
+
+def worse(m: Averages, size: str, choose: Callable[[Iterable[int]], int]) -> Tensor:
+    """The error at b loops with the least or most of a size over that of the usual block: (..)."""
+    several = by_size(m, f"at b, looped {size} = ")
+    return several[choose(several)] / m[f"at b, {USUAL}"]
 
 
 def _draw(tables: Tables) -> Figure:
@@ -111,73 +120,57 @@ def _draw(tables: Tables) -> Figure:
 
 
 @declare(
-    paper="yang2024",
-    id="fig7",
+    paper="yang2024", id="fig7",
     title="Layers, heads and width of the block; a looped layer needs many loops to equal a stack",
     claims=(
         Claim(
-            name="layers-faster",
+            name="layers-faster", over="seeds", ratio=True,
             sentence="The more layers are in the loop, the fewer loops it needs.",
             quantity=f"loops until the error is below {NEAR:g}, 1 layer / most layers",
-            statistic=lambda m: loops_until(m[USUAL], NEAR) / loops_until(m["most layers"], NEAR),
+            statistic=faster,
             criterion=at_least(
                 APART,
                 "a loop of two layers does the work of two: one loop in five saved is the "
                 "least to call it faster",
             ),
-            over="seeds",
-            ratio=True,
         ),
         Claim(
-            name="more-loops-than-layers",
+            name="more-loops-than-layers", over="seeds",
             sentence="To match L layers of a standard model, one looped layer needs more loops.",
             quantity="loops until one looped layer is as good as L standard ones, less L; the "
             "smallest over L",
-            statistic=loops_beyond_layers,
+            statistic=lambda m: torch.stack(
+                [loops - layers for layers, loops in loops_for_layers(m).items()]
+            ).amin(dim=0),
             criterion=at_least(1, "one loop more is the least that is more"),
-            over="seeds",
         ),
         Claim(
-            name="twenty-for-eight",
+            name="twenty-for-eight", over="seeds", ratio=True, paper="20 / 8",
             sentence="It needs about 20 loops to equal 8 layers.",
             quantity="loops until one looped layer is as good as 8 standard ones / 8 (2 at smoke)",
             statistic=loops_per_layer,
             criterion=between(1.9, 3.1, "20 / 8, and a quarter of it either way"),
-            over="seeds",
-            ratio=True,
-            paper="20 / 8",
         ),
         Claim(
-            name="width-helps",
+            name="width-helps", over="seeds", ratio=True, criterion=HIGHER,
             sentence="A wider block comes to a lower error, up to the usual width.",
             quantity="error at b loops, narrowest / usual width",
-            statistic=lambda m: m["narrowest"] / m["usual"],
-            criterion=HIGHER,
-            over="seeds",
-            ratio=True,
+            statistic=lambda m: worse(m, "D", min),
         ),
         Claim(
-            name="few-heads-worse",
+            name="few-heads-worse", over="seeds", ratio=True, criterion=HIGHER,
             sentence="Up to the usual number, more heads lower the error.",
             quantity="error at b loops, fewest heads / usual number",
-            statistic=lambda m: m["fewest heads"] / m["usual"],
-            criterion=HIGHER,
-            over="seeds",
-            ratio=True,
+            statistic=lambda m: worse(m, "h", min),
         ),
         Claim(
-            name="many-heads-worse",
+            name="many-heads-worse", over="seeds", ratio=True, criterion=HIGHER,
             sentence="Beyond it, more heads of fewer dimensions raise the error.",
             quantity="error at b loops, most heads / usual number",
-            statistic=lambda m: m["most heads"] / m["usual"],
-            criterion=HIGHER,
-            over="seeds",
-            ratio=True,
+            statistic=lambda m: worse(m, "h", max),
         ),
     ),
-    draw=_draw,
-    runs=_runs,
-    minutes={"smoke": 0.5, "laptop": 16, "paper": 28_000},
+    draw=_draw, runs=_runs, minutes={"smoke": 0.5, "laptop": 16, "paper": 28_000},
     smaller={
         "smoke": "3 dimensions, 7 points, 4 loops, width 16 and 8, heads 2, 1 and 4, 20 steps.",
         "laptop": "5 dimensions, 11 points; b = 20 and T = 10 instead of 30 and 15; loops of 1 and "
@@ -185,35 +178,23 @@ def _draw(tables: Tables) -> Figure:
         "of a faster optimiser (2000 for the stacks). Whether more width than usual helps is not "
         "asked.",
     },
-)
+)  # fmt: skip
 def fig7(lab: Lab) -> Measures:
     """Error by loop of blocks of several shapes, and of standard models as levels."""
-    shapes, config = SHAPES[lab.scale], lab.config(USUAL)
-    last = lab.choose(smoke=12, laptop=100, paper=100)
+    loops, last = SHAPES[lab.scale].loops, lab.choose(smoke=12, laptop=100, paper=100)
+    config = lab.config(USUAL)
     prompt = lab.draw(config.task, config.points)
-    errors: dict[str, Measured] = {}
+    measures: dict[str, Measured] = {}
     for label in _runs(lab.scale):
+        learner = lab.learner(label)
         if label.startswith("looped"):
-            errors[label] = loop_errors(
-                lab, label, prompt, last=last, trained=shapes.loops, label=label
+            errors = lab.error(
+                learner, prompt, config.task, by="step", steps=last, axis="loop", label=label
             )
+            measures[label] = replace(errors, shown={"loop": shown_loops(last, loops)})
+            measures[f"at b, {label}"] = errors.at(loop=loops)
         else:
-            by_examples = lab.error(lab.learner(label), prompt, config.task, label=label)
-            errors[label] = replace(by_examples.at(examples=[-1]), axes=("loop",), ticks={})
-    lab.table("sizes", {"trained loops": [shapes.loops]})
-    return shape_measures(errors, shapes)
-
-
-def shape_measures(errors: Measures, shapes: Shapes) -> Measures:
-    """Errors by loop, one of them under the name that claims use, and others at b loops."""
-    chosen = {
-        "usual": USUAL,
-        "narrowest": f"looped D = {shapes.widths[0]}",
-        "fewest heads": f"looped h = {shapes.heads[0]}",
-        "most heads": f"looped h = {shapes.heads[-1]}",
-    }
-    most = f"looped L = {shapes.layers[-1]}"
-    return {
-        **{"most layers" if label == most else label: own for label, own in errors.items()},
-        **{name: errors[label].at(loop=shapes.loops) for name, label in chosen.items()},
-    }
+            end = lab.error(learner, prompt, config.task, label=label).at(examples=[-1])
+            measures[label] = replace(end, axes=("loop",), ticks={})
+    lab.table("sizes", {"trained loops": [loops]})
+    return measures
