@@ -118,6 +118,13 @@ def draw_curves(
     plain(axes)
 
 
+def ceiling(table: pd.DataFrame) -> float:
+    """Where a linear axis ends: above all bands, cut at twice their mean."""
+    mean, high = (table[key].to_numpy(float) for key in ("mean", "high"))
+    ends = np.fmin(high, 2 * mean)
+    return 1.08 * float(ends[np.isfinite(ends)].max(initial=0.1))
+
+
 def _in_legend(label: object) -> str:
     """A label that leaves room for the curves; a dollar would begin a formula."""
     return textwrap.shorten(str(label).replace("$", r"\$"), 40, placeholder=" ..")

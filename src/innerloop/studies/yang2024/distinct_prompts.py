@@ -1,7 +1,7 @@
 """Figures 5 and 14: how many distinct prompts a looped and a standard model need in training."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 
@@ -88,23 +88,24 @@ def _draw_fig5(tables: Tables) -> Figure:
         names=("distinct prompts seen in training", drawing.ERROR),
     )  # fmt: skip
     for dims, panel in axes.items():
-        panel.set_ylim(bottom=0)
-        _name_prompts(panel, drawing.rows_where(table, {"dims": dims}))
+        rows = drawing.rows_where(table, {"dims": dims})
+        panel.set_ylim(0, drawing.ceiling(rows))
+        _name_prompts(panel, rows)
     drawing.legend(figure, axes.values())
     return figure
 
 
 def _name_prompts(axes: Axes, rows: pd.DataFrame) -> None:
     """A logarithmic axis with the pools as its ticks, and a word for prompts that never repeat."""
-    axes.set_xscale("log")
-    pools = sorted(set(drawing.rows_where(rows, {"source": "pool"})["distinct prompts"]))
-    places = [float(pool) for pool in pools]
-    words = [f"{pool / 1000:g}k" if pool >= 1000 else f"{pool:g}" for pool in pools]
-    fresh = drawing.rows_where(rows, {"source": "fresh"})["distinct prompts"].to_numpy(float)
+    pools, fresh = (
+        drawing.rows_where(rows, {"source": source})["distinct prompts"].to_numpy(float)
+        for source in ("pool", "fresh")
+    )
+    words = {pool: f"{pool / 1000:g}k" if pool >= 1000 else f"{pool:g}" for pool in pools}
     if len(fresh) > 0:
-        places.append(float(fresh.prod() ** (1 / len(fresh))))
-        words.append("fresh")
-    axes.set_xticks(places, words)
+        words[fresh.prod() ** (1 / len(fresh))] = "fresh"
+    axes.set_xscale("log")
+    axes.set_xticks(list(words), list(words.values()))
     axes.set_xticks([], minor=True)
 
 
@@ -150,21 +151,21 @@ def fig5(lab: Lab) -> Measures:
     for kind, source in product(KINDS, ("pool", "fresh")):
         pools = [pool for pool in POOLS[lab.scale] if (pool is None) == (source == "fresh")]
         if pools:
-            errors = _errors(lab, kind, pools)
+            by_dims = {
+                dims: Measured.stack(
+                    "distinct prompts", dict(_errors(lab, kind, dims, pool) for pool in pools)
+                )
+                for dims in DIMENSIONS[lab.scale]
+            }
+            errors = Measured.stack("dims", by_dims)
             measures[f"{kind} {source}"] = replace(errors, label=kind, keys={"source": source})
     return measures
 
 
-def _errors(lab: Lab, kind: str, pools: Sequence[int | None]) -> Measured:
-    """Errors at the last prefix, by dimensions and by the distinct prompts seen in training."""
-    by_dims: dict[int, Measured] = {}
-    for dims in DIMENSIONS[lab.scale]:
-        by_prompts: dict[int, Measured] = {}
-        for label in (_label(kind, dims, pool) for pool in pools):
-            config = lab.config(label)
-            prompt = lab.draw(config.task, config.points, purpose=f"{dims} dimensions")
-            seen = config.pool or config.steps * config.batch * config.accumulate
-            errors = lab.error(lab.learner(label), prompt, config.task)
-            by_prompts[seen] = errors.at(examples=-1)
-        by_dims[dims] = Measured.stack("distinct prompts", by_prompts)
-    return Measured.stack("dims", by_dims)
+def _errors(lab: Lab, kind: str, dims: int, pool: int | None) -> tuple[int, Measured]:
+    """How many distinct prompts a model has seen in training, and its errors at the last prefix."""
+    label = _label(kind, dims, pool)
+    config = lab.config(label)
+    prompt = lab.draw(config.task, config.points, purpose=f"{dims} dimensions")
+    errors = lab.error(lab.learner(label), prompt, config.task).at(examples=-1)
+    return config.pool or config.steps * config.batch * config.accumulate, errors

@@ -61,12 +61,7 @@ class Place(NamedTuple):
 
 
 Grids = Mapping[Scale, tuple[Place, ...]]
-_LOOPS = {
-    "linear": (12, 20, 30, 40, 50),
-    "sparse": (12, 20, 30, 40, 50),
-    "tree": (12, 50, 70, 100),
-    "network": (12, 20, 30, 40, 50),
-}
+FAMILIES = ("linear", "sparse", "tree", "network")
 GRIDS: Grids = {
     "smoke": (Place("linear", 4, 2), Place("linear", 2, 3), Place("linear", 4, 3)),
     "laptop": tuple(
@@ -76,9 +71,9 @@ GRIDS: Grids = {
     ),
     "paper": tuple(
         Place(family, loops, window)
-        for family, several in _LOOPS.items()
+        for family in FAMILIES
         for window in (5, 10, 15)
-        for loops in several
+        for loops in ((12, 50, 70, 100) if family == "tree" else (12, 20, 30, 40, 50))
     ),
 }
 """The models in the order of the figure: families, windows, loops."""
@@ -103,7 +98,7 @@ def cost_of_few_losses(m: Averages) -> Tensor:
     By geometric mean over the b that both have, in the family where it is smallest.
     """
     costs: list[Tensor] = []
-    for family in _LOOPS:
+    for family in FAMILIES:
         places = [place for place in measured(m) if place.family == family]
         errors = {(each.window, each.loops): m[each.label][..., each.loops] for each in places}
         if errors:
@@ -138,6 +133,8 @@ def _draw_fig4(tables: Tables) -> Figure:
         drawing.name(panel, title=f"{family}, T = {window}", x=_AXES[by], y=drawing.ERROR)
         if by == "loop":  # without a label of their own: the axis says what the lines are
             mark_trained(panel, rows, order, label="")
+        else:
+            panel.set_ylim(top=drawing.ceiling(rows))
     drawing.legend(figure, axes, columns=len(order))
     return figure
 
@@ -152,16 +149,15 @@ def _draw_fig4(tables: Tables) -> Figure:
             quantity="error after all loops / error at b loops, at the smallest b of each T, on "
             "linear functions (the T where it is smallest)",
             statistic=lambda m: drifts(m, min, "linear").amin(dim=-1),
-            criterion=at_least(
-                2, "an error that doubles has not stayed, whether it settles later or not"
-            ),
+            criterion=at_least(2, "an error that doubles has not stayed, whether it settles "
+                               "later or not"),
         ),
         Claim(
             name="many-loops-stay", over="prompts", ratio=True, criterion=STAYS,
             sentence="Trained with more loops, it finds a fixed point and stays there.",
             quantity="error after all loops / error at b loops, at the largest b of each T "
             "(the T and the family where it is largest)",
-            statistic=lambda m: drifts(m, max, *_LOOPS).amax(dim=-1),
+            statistic=lambda m: drifts(m, max, *FAMILIES).amax(dim=-1),
         ),
         Claim(
             name="few-losses-cost", over="seeds", ratio=True, criterion=HIGHER,

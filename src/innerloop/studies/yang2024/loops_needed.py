@@ -88,9 +88,8 @@ def _draw_fig9(tables: Tables) -> Figure:
             quantity="drift (error far beyond b / error at b) of the largest b / that of the "
             "smallest, in the family where it is largest",
             statistic=larger_drift,
-            criterion=at_most(
-                STAYS.at_most, "two stable models have 1, and a tenth is what staying allows"
-            ),
+            criterion=at_most(STAYS.at_most, "two stable models have 1, and a tenth is what "
+                              "staying allows"),
         ),
         Claim(
             name="network-needs-least", over="seeds", ratio=True, paper="12/20",

@@ -12,9 +12,9 @@ from innerloop.studies.claim import Claim, at_least
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
+from innerloop.studies.yang2024.loop_grid import FAMILIES
 from innerloop.studies.yang2024.shared import ALIKE
 
-FAMILIES = ("linear", "sparse", "tree", "network")
 SCHEDULES = {"with": "with a schedule", "without": "without"}
 
 
@@ -43,11 +43,12 @@ def largest_change(m: Averages) -> Tensor:
 
 
 def _draw_fig17(tables: Tables) -> Figure:
+    table = tables["by-examples"]
     figure, axes = drawing.facets(
-        tables["by-examples"], "family", x="examples", log=False, columns=2, size=(3.9, 3.0)
+        table, "family", x="examples", log=False, columns=2, size=(3.9, 3.0)
     )
-    for panel in axes.values():
-        panel.set_ylim(bottom=0)
+    for family, panel in axes.items():
+        panel.set_ylim(0, drawing.ceiling(drawing.rows_where(table, {"family": family})))
     drawing.legend(figure, axes.values())
     return figure
 

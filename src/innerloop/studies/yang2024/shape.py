@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 from matplotlib.figure import Figure
@@ -11,53 +10,43 @@ from torch import Tensor
 from innerloop.analysis import Averages, Measured, drawing
 from innerloop.studies.claim import Claim, at_least, between
 from innerloop.studies.lab import Lab
-from innerloop.studies.runs import looped, standard
+from innerloop.studies.runs import looped, trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
 from innerloop.studies.yang2024.shared import APART, HIGHER, shown_loops
+from innerloop.training.config import RunConfig
 from innerloop.training.overrides import with_overrides
 
-
-class Shapes(NamedTuple):
-    """What is trained at a scale: the usual block, and what of it is changed, one at a time.
-
-    Layers of the looped block begin with the usual one; widths and heads are the others than the
-    usual ones; depths are the layers of standard models.
-    """
-
-    loops: int
-    window: int
-    layers: tuple[int, ...]
-    widths: tuple[int, ...]
-    heads: tuple[int, ...]
-    depths: tuple[int, ...]
-
-
-SHAPES: Mapping[Scale, Shapes] = {
-    "smoke": Shapes(loops=4, window=3, layers=(1, 2), widths=(8,), heads=(1, 4), depths=(1, 2)),
-    "laptop": Shapes(
-        loops=20, window=10, layers=(1, 2), widths=(32,), heads=(1, 16), depths=(1, 2, 4, 8)
-    ),
-    "paper": Shapes(
-        loops=30, window=15, layers=(1, 2, 4), widths=(64, 128, 384, 512), heads=(2, 4, 16, 32),
-        depths=(1, 2, 4, 8, 12, 20),
-    ),
+LOOPS: Mapping[Scale, tuple[int, int]] = {"smoke": (4, 3), "laptop": (20, 10), "paper": (30, 15)}
+"""The loops b of all looped models, and the window T."""
+SIZES: Mapping[Scale, Mapping[str, tuple[int, ...]]] = {
+    "smoke": {"looped L": (1, 2), "looped D": (8,), "looped h": (1, 4), "standard L": (1, 2)},
+    "laptop": {
+        "looped L": (1, 2), "looped D": (32,), "looped h": (1, 16), "standard L": (1, 2, 4, 8)
+    },
+    "paper": {
+        "looped L": (1, 2, 4), "looped D": (64, 128, 384, 512), "looped h": (2, 4, 16, 32),
+        "standard L": (1, 2, 4, 8, 12, 20),
+    },
 }  # fmt: skip
+"""What is changed of the usual model, one at a time: layers, width or heads."""
 USUAL = "looped L = 1"
 NEAR = 0.05
 """The error until which loops are counted: well above where models end, well below no learning."""
 
 
 def _runs(scale: Scale) -> Runs:
-    shapes = SHAPES[scale]
-    usual = looped(scale, loops=shapes.loops, window=shapes.window)
-    changes = {f"looped L = {layers}": f"layers={layers}" for layers in shapes.layers}
-    changes |= {f"looped D = {width}": f"width={width}" for width in shapes.widths}
-    changes |= {f"looped h = {heads}": f"heads={heads}" for heads in shapes.heads}
-    runs = {
-        label: with_overrides(usual, [f"model.backbone.{change}"])
-        for label, change in changes.items()
+    loops, window = LOOPS[scale]
+    usual = {
+        "looped": looped(scale, loops=loops, window=window),
+        "standard": trained("standard-linear", scale),
     }
-    runs |= {f"standard L = {depth}": standard(scale, layers=depth) for depth in shapes.depths}
+    settings = {"L": "layers", "D": "width", "h": "heads"}
+    runs: dict[str, RunConfig] = {}
+    for name, numbers in SIZES[scale].items():
+        kind, size = name.split()
+        for number in numbers:
+            change = f"model.backbone.{settings[size]}={number}"
+            runs[f"{name} = {number}"] = with_overrides(usual[kind], [change])
     return runs
 
 
@@ -128,11 +117,8 @@ def _draw(tables: Tables) -> Figure:
             sentence="The more layers are in the loop, the fewer loops it needs.",
             quantity=f"loops until the error is below {NEAR:g}, 1 layer / most layers",
             statistic=faster,
-            criterion=at_least(
-                APART,
-                "a loop of two layers does the work of two: one loop in five saved is the "
-                "least to call it faster",
-            ),
+            criterion=at_least(APART, "a loop of two layers does the work of two: one loop in five "
+                               "saved is the least to call it faster"),
         ),
         Claim(
             name="more-loops-than-layers", over="seeds",
@@ -181,7 +167,7 @@ def _draw(tables: Tables) -> Figure:
 )  # fmt: skip
 def fig7(lab: Lab) -> Measures:
     """Error by loop of blocks of several shapes, and of standard models as levels."""
-    loops, last = SHAPES[lab.scale].loops, lab.choose(smoke=12, laptop=100, paper=100)
+    (loops, _), last = LOOPS[lab.scale], lab.choose(smoke=12, laptop=100, paper=100)
     config = lab.config(USUAL)
     prompt = lab.draw(config.task, config.points)
     measures: dict[str, Measured] = {}
