@@ -127,7 +127,6 @@ def test_axes_of_several_words_name_files_without_spaces() -> None:
     assert ticks.tolist() == [500, 2000]
 
 
-
 def test_medians_are_averaged_where_they_are_asked_for() -> None:
     values = torch.tensor([1.0, 2.0, 90.0])
     assert float(Measured(values=values, average="median").interval().value) == 2
