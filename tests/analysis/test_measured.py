@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from innerloop.analysis.intervals import across_seeds
+from innerloop.analysis.intervals import Averages, across_seeds
 from innerloop.analysis.measured import Measured, difference, ratio, tables_of
 from innerloop.core.errors import ConfigurationError
 
@@ -116,6 +116,15 @@ def test_tables_join_measures_of_the_same_axes() -> None:
     tables = tables_of({"a": one, "b": other, "c": measured(), "d": Measured.exact(1.0)})
     assert list(tables) == ["by-examples", "by-step-examples"]
     assert tables["by-examples"]["label"].tolist() == ["one"] * 2 + ["other"] * 2
+
+
+def test_axes_of_several_words_name_files_without_spaces() -> None:
+    several = {size: measured().at(step=0, examples=0) for size in (500, 2000)}
+    stacked = Measured.stack("distinct prompts", several)
+    (name,) = tables_of({"errors": stacked})
+    assert name == "by-distinct-prompts"
+    ticks = Averages({"errors": stacked}).ticks("errors", "distinct prompts")  # (2,)
+    assert ticks.tolist() == [500, 2000]
 
 
 def test_medians_are_averaged_where_they_are_asked_for() -> None:

@@ -10,11 +10,11 @@ import pytest
 import torch
 from matplotlib.axes import Axes
 
+from innerloop.analysis.drawing import panels
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
 from innerloop.learners import GradientDescent
 from innerloop.studies.claim import judge
-from innerloop.analysis.drawing import panels
 from innerloop.studies.fu2023.candidates import EARLY, fig7, most_like
 from innerloop.studies.fu2023.forgetting import LSTM, ONLINE, difference, fig5
 from innerloop.studies.fu2023.heatmaps import draw_similarity, nearest_row

@@ -135,6 +135,10 @@ class Averages(Mapping[str, Tensor]):
             raise ConfigurationError(unknown("beginning of a measure", beginning, self._measures))
         return torch.stack([self[name] for name in names], dim=-1)
 
+    def ticks(self, name: str, axis: str) -> Tensor:
+        """The places (m,) along an axis of a measure, where they are numbers."""
+        return torch.tensor(self._measures[name].ticks[axis], dtype=torch.float64)
+
     def __iter__(self) -> Iterator[str]:
         """The names of the measures."""
         return iter(self._measures)

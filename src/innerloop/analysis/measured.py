@@ -305,6 +305,6 @@ def tables_of(
     for one in measures.values():
         if one.axes:
             own = None if generator is None else generator(one.axes[-1])
-            name = f"by-{'-'.join(one.axes)}"
+            name = f"by-{'-'.join(one.axes)}".replace(" ", "-")
             tables.setdefault(name, []).append(one.table(draws=draws, generator=own))
     return {name: pd.concat(several, ignore_index=True) for name, several in tables.items()}

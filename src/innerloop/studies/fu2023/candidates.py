@@ -10,11 +10,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from innerloop.analysis.drawing import draw_curves, legend, name, panels
 from innerloop.analysis.similarity import weight_cosines
 from innerloop.core.learner import Learner
 from innerloop.learners import OLS, GradientDescent, Newton, OnlineGradientDescent
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.analysis.drawing import draw_curves, legend, name, panels
 from innerloop.studies.fu2023.heatmaps import draw_matches, draw_similarity
 from innerloop.studies.fu2023.layers import (
     Measure,

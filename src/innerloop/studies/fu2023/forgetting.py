@@ -8,13 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis.drawing import COLOURS
+from innerloop.analysis.drawing import COLOURS, draw_curves, legend, name, panels, plain
 from innerloop.analysis.forgetting import example_errors
 from innerloop.analysis.similarity import predict_in_parts
 from innerloop.core.learner import Learner
 from innerloop.learners import OLS, GradientDescent, Newton, OnlineGradientDescent
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.analysis.drawing import draw_curves, legend, name, panels, plain
 from innerloop.studies.fu2023.layers import (
     Measure,
     draw_with_queries,

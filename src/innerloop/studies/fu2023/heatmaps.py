@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from innerloop.analysis.drawing import COLOURS, MARKERS
-from innerloop.analysis.drawing import heatmap, name, plain
+from innerloop.analysis.drawing import COLOURS, MARKERS, heatmap, name, plain
 from innerloop.studies.fu2023.layers import Measure
 from innerloop.studies.fu2023.trends import (
     DESCENT,

@@ -7,9 +7,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from innerloop.analysis.drawing import draw_curves, legend, name, panels
 from innerloop.learners import OLS, GradientDescent
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.analysis.drawing import draw_curves, legend, name, panels
 from innerloop.studies.fu2023.heatmaps import draw_matches, draw_similarity
 from innerloop.studies.fu2023.layers import Reading, read_layers
 from innerloop.studies.fu2023.matching import MODEL, newton, trends_of

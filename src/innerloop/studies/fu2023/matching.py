@@ -6,10 +6,10 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from innerloop.analysis.drawing import legend, panels
 from innerloop.core.learner import Learner
 from innerloop.learners import GradientDescent, Newton
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.analysis.drawing import legend, panels
 from innerloop.studies.fu2023.heatmaps import draw_matches, draw_similarity
 from innerloop.studies.fu2023.layers import (
     Measure,

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from innerloop.analysis.drawing import draw_curves, legend, name, panels
 from innerloop.analysis.error import squared_errors
 from innerloop.core.iterate import trajectory
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.analysis.drawing import draw_curves, legend, name, panels
 from innerloop.studies.fu2023.layers import Reading, read_layers
 from innerloop.studies.fu2023.matching import MODEL, newton, trends_of
 from innerloop.studies.fu2023.trends import (

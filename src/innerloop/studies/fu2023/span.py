@@ -3,10 +3,10 @@
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from innerloop.analysis.drawing import draw_curves, legend, mark, name, panels
 from innerloop.analysis.induced import induced_weights
 from innerloop.analysis.span import chance_outside, outside_span
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.analysis.drawing import draw_curves, legend, mark, name, panels
 from innerloop.studies.fu2023.matching import MODEL, standard_runs
 from innerloop.studies.lab import Lab
 from innerloop.studies.quantity import Quantity
