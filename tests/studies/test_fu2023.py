@@ -16,19 +16,19 @@ from innerloop.core.prompt import Prompt
 from innerloop.learners import GradientDescent, Newton, OnlineGradientDescent
 from innerloop.learners.prefix import LinearLearner
 from innerloop.studies.fu2023.ill_conditioned import steps_to_reach
+from innerloop.studies.fu2023.layer_matches import fig3
 from innerloop.studies.fu2023.lstm import older_over_newer
 from innerloop.studies.fu2023.newton_layers import (
     DESCENT,
     NEWTON,
+    Layers,
     Measure,
     Trend,
-    fitted,
     linear_steps,
     logarithmic_steps,
     measures_of,
-    rate,
-    similarities,
     trend_claims,
+    trends_of,
 )
 from innerloop.studies.fu2023.theorems import (
     as_printed,
@@ -82,12 +82,17 @@ def trends(
 ) -> tuple[Trend, Trend]:
     """A learner's steps, as if they were layers, beside both algorithms."""
     both = {NEWTON: Newton(14), DESCENT: GradientDescent(150)}
-    tables = similarities(lab, learner, prompt, "SimE", both, prompt.xs)
     falling = torch.tensor([float(layer in layers) for layer in LAYERS])  # (7,)
-    newton, descent = (
-        Trend(similarity=one, measure="SimE", falling=falling) for one in tables.values()
-    )
+    several = trends_of(lab, as_layers(learner, prompt), both).values()
+    newton, descent = (replace(trend, falling=falling) for trend in several)
     return newton, descent
+
+
+def as_layers(learner: LinearLearner[Any], prompt: Prompt) -> Layers:
+    """A learner's steps, as if they were layers, in which no error falls."""
+    queries = torch.randn(96, 30, 5, generator=torch.Generator().manual_seed(1))
+    level = Measured(values=torch.ones(96, learner.steps + 1, 11), axes=("layer", "examples"))
+    return Layers(learner=learner, prompt=prompt, queries=queries, errors=level)
 
 
 def measures(lab: Lab, newton: Trend, descent: Trend) -> dict[str, Measured]:
@@ -110,8 +115,8 @@ def test_layers_that_run_newton_have_the_papers_trends(
     newton, descent = trends(lab, Strides(Newton(14), per_layer), prompt)
     assert newton.best.tolist() == [per_layer * layer for layer in LAYERS]
     assert set(verdicts(lab, newton, descent).values()) == {"confirmed"}
-    slope = fitted(newton.name, rate)(Averages(measures(lab, newton, descent)))
-    assert float(slope) == per_layer
+    (claim,) = [each for each in fig3.claims if each.name == "iterations-a-layer"]
+    assert float(claim.statistic(Averages(measures(lab, newton, descent)))) == per_layer
     # The match at the last iteration that is run does not count: a later one might be nearer.
     assert newton.fitted.tolist() == [float(per_layer * layer < 14) for layer in LAYERS]
 
@@ -136,15 +141,15 @@ def test_too_few_layers_conclude_nothing(prompt: Prompt) -> None:
 @pytest.mark.parametrize("measure", ["SimE", "SimW"])
 def test_similarities_are_those_of_match(lab: Lab, prompt: Prompt, measure: Measure) -> None:
     first, second = Newton(4), GradientDescent(12)
-    queries = torch.randn(96, 30, 5, generator=torch.Generator().manual_seed(1))
-    own = similarities(lab, first, prompt, measure, {DESCENT: second}, queries)[DESCENT]
+    layers = as_layers(first, prompt)
+    (trend,) = trends_of(lab, layers, {DESCENT: second}, (measure,)).values()
+    own = trend.similarity
     expected = match(first, second, prompt, measure="sim_e" if measure == "SimE" else "sim_w")
     assert own.values.shape == (prompt.batch, 4, 13)  # without the embedding
     assert own.ticks["layer"] == [1, 2, 3, 4]
     # By SimW, weights are fitted to answers of float32.
     means = expected.values.mean(dim=0)[1:]  # (4, 13)
     assert torch.allclose(own.values.mean(dim=0), means, atol=1e-5)
-    trend = Trend(similarity=own, measure=measure)
     assert trend.best.tolist() == means.argmax(dim=1).tolist()
     assert torch.allclose(trend.at_best.values.mean(dim=0), means.amax(dim=1), atol=1e-5)
 

@@ -3,7 +3,6 @@
 Figure 7 and 10 by induced weights (SimW), figure 9 by errors (SimE) as well.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,41 +14,18 @@ from innerloop.analysis.drawing import EXAMPLES
 from innerloop.analysis.similarity import weight_cosines
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner
-from innerloop.learners import OLS, GradientDescent, OnlineGradientDescent
+from innerloop.core.prompt import Prompt
 from innerloop.studies.claim import Claim, at_least, at_most
+from innerloop.studies.fu2023 import newton_layers
 from innerloop.studies.fu2023.heatmaps import best_steps, draw_matches, draw_similarity
 from innerloop.studies.fu2023.layer_matches import SMALLER, standard_runs
-from innerloop.studies.fu2023.newton_layers import (
-    DESCENT,
-    LEAST,
-    MEASURES,
-    MODEL,
-    NEWTON,
-    ONLINE,
-    Layers,
-    Measure,
-    Trend,
-    by_layer,
-    descent_steps,
-    measures_of,
-    nearer_newton,
-    newton,
-    read_layers,
-    trend_claims,
-    trends_of,
-)
+from innerloop.studies.fu2023.newton_layers import DESCENT, LEAST, MEASURES, MODEL, NEWTON, ONLINE
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Tables, declare
 
 ALGORITHMS = (NEWTON, DESCENT, ONLINE, LEAST)
 EARLY = 2
 """The layer of figure 10 that has learned nothing yet."""
-
-
-def _algorithms(lab: Lab) -> dict[str, Learner[Any]]:
-    """All that layers are compared with; gradient descent at 1/L of each prefix."""
-    several = (newton(lab), GradientDescent(descent_steps(lab)), OnlineGradientDescent(), OLS())
-    return dict(zip(ALGORITHMS, several, strict=True))
 
 
 def _draw_fig7(tables: Tables) -> Figure:
@@ -77,7 +53,7 @@ def _draw_fig7(tables: Tables) -> Figure:
     also=("fig10",),
     title="By induced weights, too, layers match Newton's iterations linearly",
     claims=(
-        *trend_claims("SimW"),
+        *newton_layers.trend_claims("SimW"),
         Claim(
             name="layer-2",
             sentence="Layer 2 has learned nothing yet: it has no similarity to any algorithm.",
@@ -116,14 +92,16 @@ def _draw_fig7(tables: Tables) -> Figure:
 )
 def fig7(lab: Lab) -> Measures:
     """SimW of every layer with every step, and by the number of examples at three layers."""
-    layers = read_layers(lab, MODEL)
+    layers = newton_layers.read_layers(lab, MODEL)
     if lab.seed == 0:
         lab.note(f"The paper's layer 2 is one of 12, here of {layers.learner.steps}.")
-    trends = trends_of(lab, layers, _algorithms(lab), ("SimW",))
+    known = newton_layers.algorithms(lab, *ALGORITHMS)
+    trends = newton_layers.trends_of(lab, layers, known, ("SimW",))
+    both = {key: trend for key, trend in trends.items() if key[1] in (NEWTON, DESCENT)}
     curves = _by_examples(lab, layers, trends)
     at_dims = layers.prompt.dims - 1  # examples are counted from one
     return {
-        **measures_of(lab, {key: trends[key] for key in trends if key[1] in (NEWTON, DESCENT)}),
+        **newton_layers.measures_of(lab, both),
         **curves,
         "most like": most_like(trends),
         "Newton at d": curves[NEWTON].at(layer=-1, examples=at_dims),
@@ -131,14 +109,14 @@ def fig7(lab: Lab) -> Measures:
     }
 
 
-def most_like(trends: Mapping[tuple[Measure, str], Trend]) -> Measured:
+def most_like(trends: newton_layers.Trends) -> Measured:
     """The similarity of the early layer with the algorithm that it is most like."""
     several = [trend.at_best.at(layer=EARLY - 1) for trend in trends.values()]
     return max(several, key=lambda each: float(each.values.mean()))
 
 
 def _by_examples(
-    lab: Lab, layers: Layers, trends: Mapping[tuple[Measure, str], Trend]
+    lab: Lab, layers: newton_layers.Layers, trends: newton_layers.Trends
 ) -> dict[str, Measured]:
     """SimW of the layers of figure 10 with their best matches, from one example on."""
     lab.tell("induced weights")
@@ -148,7 +126,7 @@ def _by_examples(
     )  # (A, P, n, d, k)
     shown = sorted({EARLY, min(EARLY + 1, number), number})
     curves: dict[str, Measured] = {}
-    for label, algorithm in _algorithms(lab).items():
+    for label, algorithm in newton_layers.algorithms(lab, *ALGORITHMS).items():
         each: dict[int, Measured] = {}
         for layer in shown:
             step = int(trends["SimW", label].best[layer - 1])
@@ -159,7 +137,7 @@ def _by_examples(
     return curves
 
 
-def _weights(algorithm: Learner[Any], prompt: Any, steps: int) -> Tensor:
+def _weights(algorithm: Learner[Any], prompt: Prompt, steps: int) -> Tensor:
     """The weights (P, n, d, k) of a linear learner after so many steps."""
     *_, state = iterate(algorithm, prompt, steps=steps)
     return algorithm.weights(prompt, state)
@@ -177,7 +155,7 @@ def _draw_fig9(tables: Tables) -> Figure:
     return figure
 
 
-def _most_like_newton(other: str, measure: Measure = "SimE") -> Claim:
+def _most_like_newton(other: str, measure: newton_layers.Measure = "SimE") -> Claim:
     """Newton's method is nearer than another."""
     words = other.replace(" ", "-") if measure == "SimE" else f"{other.replace(' ', '-')}-weights"
     return Claim(
@@ -185,7 +163,7 @@ def _most_like_newton(other: str, measure: Measure = "SimE") -> Claim:
         sentence=f"The transformer resembles Newton's method more than {other} ({measure}).",
         quantity=f"{measure} with Newton's method less {measure} with {other}, each at its best "
         "match, mean over the layers in which the error falls",
-        statistic=nearer_newton(other, measure),
+        statistic=newton_layers.nearer_newton(other, measure),
         criterion=at_least(0.0, "the paper's curve of Newton's method is the uppermost"),
         over="prompts",
     )
@@ -212,9 +190,10 @@ def _most_like_newton(other: str, measure: Measure = "SimE") -> Claim:
 )
 def fig9(lab: Lab) -> Measures:
     """The similarity of each layer with its best match in every candidate algorithm."""
-    layers = read_layers(lab, MODEL)
-    trends = trends_of(lab, layers, _algorithms(lab), MEASURES)
-    compared = by_layer("compared", layers.compared[None])
-    return {f"{trend.name}, at best": trend.at_best for trend in trends.values()} | {
-        "compared": compared
+    layers = newton_layers.read_layers(lab, MODEL)
+    known = newton_layers.algorithms(lab, *ALGORITHMS)
+    trends = newton_layers.trends_of(lab, layers, known, MEASURES)
+    return {
+        "compared": newton_layers.by_layer("compared", layers.compared[None]),
+        **{f"{trend.name}, at best": trend.at_best for trend in trends.values()},
     }

@@ -3,22 +3,21 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 
 from innerloop.analysis import drawing
-from innerloop.studies.fu2023.newton_layers import (
-    DESCENT,
-    NEWTON,
-    Measure,
-    linear_steps,
-    logarithmic_steps,
-)
+from innerloop.studies.fu2023 import newton_layers
+from innerloop.studies.fu2023.newton_layers import DESCENT, NEWTON
 from innerloop.studies.study import Tables
 
 
 def draw_similarity(
-    axes: Axes, tables: Tables, measure: Measure, algorithm: str, *, logarithmic: bool = False
+    axes: Axes,
+    tables: Tables,
+    measure: newton_layers.Measure,
+    algorithm: str,
+    *,
+    logarithmic: bool = False,
 ) -> None:
     """The similarity of every layer with the steps of an algorithm; the best are framed.
 
@@ -29,7 +28,9 @@ def draw_similarity(
     table = drawing.rows_where(tables["by-layer-step"], own)
     values = table.pivot(index="step", columns="layer", values="mean")
     count = int(table["step"].to_numpy().max()) + 1
-    shown = logarithmic_steps(count) if logarithmic else linear_steps(count)
+    shown = (
+        newton_layers.logarithmic_steps(count) if logarithmic else newton_layers.linear_steps(count)
+    )
     values = values.loc[shown, :]
     best = best_steps(tables, measure, algorithm)
     frames = {
@@ -46,7 +47,7 @@ def draw_similarity(
     drawing.name(axes, title=title, x="layer", y=f"{algorithm}: {words}")
 
 
-def draw_matches(axes: Axes, tables: Tables, measure: Measure) -> None:
+def draw_matches(axes: Axes, tables: Tables, measure: newton_layers.Measure) -> None:
     """The best match of each layer, in both algorithms, with the lines through what is fitted."""
     for index, (algorithm, logarithmic) in enumerate(((NEWTON, False), (DESCENT, True))):
         best = best_steps(tables, measure, algorithm)
@@ -56,7 +57,7 @@ def draw_matches(axes: Axes, tables: Tables, measure: Measure) -> None:
             linestyle="none", markersize=6, label=f"best match: {algorithm}",
             markerfacecolor="none" if logarithmic else colour,  # both show where they agree
         )  # fmt: skip
-        fitted = layer_values(tables, "fitted", measure, algorithm)
+        fitted = best_steps(tables, measure, algorithm, "fitted")
         chosen = {layer: step for layer, step in best.items() if fitted[layer] > 0.5}
         if len(chosen) > 1:
             _draw_line(axes, chosen, colour, logarithmic=logarithmic)
@@ -79,15 +80,12 @@ def _draw_line(axes: Axes, best: dict[int, float], colour: str, *, logarithmic: 
     )  # fmt: skip
 
 
-def best_steps(tables: Tables, measure: Measure, algorithm: str) -> dict[int, float]:
-    """The step that is most like each layer, mean over seeds, by layer."""
-    return layer_values(tables, "best match", measure, algorithm)
-
-
-def layer_values(tables: Tables, value: str, measure: str, label: str) -> dict[int, float]:
-    """The numbers of a kind in the table by layer."""
-    own = {"value": value, "measure": measure, "label": label}
-    rows: pd.DataFrame = drawing.rows_where(tables["by-layer"], own)
+def best_steps(
+    tables: Tables, measure: newton_layers.Measure, algorithm: str, value: str = "best match"
+) -> dict[int, float]:
+    """The step that is most like each layer, or another value, by layer; the mean over seeds."""
+    own = {"value": value, "measure": measure, "label": algorithm}
+    rows = drawing.rows_where(tables["by-layer"], own)
     return dict(zip(rows["layer"].astype(int), rows["mean"].astype(float), strict=True))
 
 

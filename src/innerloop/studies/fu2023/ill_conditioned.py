@@ -11,6 +11,7 @@ from innerloop.analysis import drawing
 from innerloop.analysis.drawing import ERROR, EXAMPLES
 from innerloop.learners import OLS, GradientDescent
 from innerloop.studies.claim import Claim, at_least
+from innerloop.studies.fu2023 import newton_layers
 from innerloop.studies.fu2023.heatmaps import draw_matches, draw_similarity
 from innerloop.studies.fu2023.layer_errors import (
     IMPROVES,
@@ -19,21 +20,7 @@ from innerloop.studies.fu2023.layer_errors import (
     matched_errors,
     shown_layers,
 )
-from innerloop.studies.fu2023.newton_layers import (
-    DESCENT,
-    LEAST,
-    MEASURES,
-    MODEL,
-    NEWTON,
-    by_layer,
-    drawn_steps,
-    measures_of,
-    nearer_newton,
-    newton,
-    read_layers,
-    trend_claims,
-    trends_of,
-)
+from innerloop.studies.fu2023.newton_layers import DESCENT, LEAST, MEASURES, MODEL, NEWTON
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Tables, declare
@@ -81,14 +68,14 @@ def _steps_per_layer(m: Mapping[str, Tensor]) -> Tensor:
     claims=(
         IMPROVES,
         PROGRESSIVELY,
-        *trend_claims("SimE"),
-        *trend_claims("SimW"),
+        *newton_layers.trend_claims("SimE"),
+        *newton_layers.trend_claims("SimW"),
         Claim(
             name="not-descent",
             sentence="The transformer is more like Newton's method than gradient descent.",
             quantity="SimE with Newton's method less SimE with gradient descent, each at its best "
             "match, mean over the layers in which the error falls",
-            statistic=nearer_newton(DESCENT, "SimE"),
+            statistic=newton_layers.nearer_newton(DESCENT, "SimE"),
             criterion=at_least(0.0, "it says so of the heatmaps"),
             over="prompts",
         ),
@@ -123,9 +110,9 @@ def _steps_per_layer(m: Mapping[str, Tensor]) -> Tensor:
 def fig4(lab: Lab) -> Measures:
     """Errors by layer and by step, and the similarity of both, at condition number 100."""
     steps = lab.choose(smoke=40, laptop=800, paper=3200)
-    algorithms = {NEWTON: newton(lab), DESCENT: GradientDescent(steps)}
-    layers, task = read_layers(lab, MODEL), lab.config(MODEL).task
-    trends = trends_of(lab, layers, algorithms, MEASURES)
+    algorithms = {NEWTON: newton_layers.newton(lab), DESCENT: GradientDescent(steps)}
+    layers, task = newton_layers.read_layers(lab, MODEL), lab.config(MODEL).task
+    trends = newton_layers.trends_of(lab, layers, algorithms, MEASURES)
     matched = matched_errors(lab, layers, trends["SimE", NEWTON].best)
     by_step = lab.error(algorithms[DESCENT], layers.prompt, task, by="step", label=DESCENT)
     curves = [
@@ -142,8 +129,8 @@ def fig4(lab: Lab) -> Measures:
     return {
         MODEL: layers.errors,
         NEWTON: matched,
-        **measures_of(lab, trends),
-        "compared": by_layer("compared", layers.compared[None]),
-        "by gradient step": replace(by_step, shown={"step": drawn_steps(steps + 1)}),
+        **newton_layers.measures_of(lab, trends),
+        "compared": newton_layers.by_layer("compared", layers.compared[None]),
+        "by gradient step": replace(by_step, shown={"step": newton_layers.drawn_steps(steps + 1)}),
         **{f"{one.label}, by examples": one for one in curves},
     }

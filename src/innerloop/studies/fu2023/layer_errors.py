@@ -11,16 +11,9 @@ from torch import Tensor
 from innerloop.analysis import Measured, drawing
 from innerloop.analysis.drawing import ERROR, EXAMPLES
 from innerloop.studies.claim import Claim, at_least, at_most
+from innerloop.studies.fu2023 import newton_layers
 from innerloop.studies.fu2023.heatmaps import best_steps
-from innerloop.studies.fu2023.newton_layers import (
-    MODEL,
-    NEWTON,
-    Layers,
-    newton,
-    over_layers,
-    read_layers,
-    trends_of,
-)
+from innerloop.studies.fu2023.newton_layers import MODEL, NEWTON
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Tables, declare
@@ -56,13 +49,15 @@ def _last(m: Mapping[str, Tensor], label: str = MODEL) -> Tensor:
 def curves_apart(m: Mapping[str, Tensor]) -> Tensor:
     """The mean distance (..) of the layers' errors from Newton's, where they fall."""
     distance = (m[MODEL][..., 1:, :] - m[NEWTON]).abs().mean(dim=-1)  # (.., L)
-    return over_layers(distance, m["falling"])
+    return newton_layers.over_layers(distance, m["falling"])
 
 
-def matched_errors(lab: Lab, layers: Layers, best: Tensor) -> Measured:
+def matched_errors(lab: Lab, layers: newton_layers.Layers, best: Tensor) -> Measured:
     """Newton's errors on the same prompts after the best matches (L,), by layer and examples."""
     task = lab.config(MODEL).task
-    errors = lab.error(newton(lab), layers.prompt, task, by="both", axis="layer", label=NEWTON)
+    errors = lab.error(
+        newton_layers.newton(lab), layers.prompt, task, by="both", axis="layer", label=NEWTON
+    )
     return replace(errors.at(layer=best.tolist()), ticks={"layer": range(1, len(best) + 1)})
 
 
@@ -153,8 +148,10 @@ def _draw_fig1(tables: Tables) -> Figure:
 )
 def fig1(lab: Lab) -> Measures:
     """Error by examples after every layer of both models, and after Newton's iterations."""
-    layers, lstm = read_layers(lab, MODEL), read_layers(lab, "LSTM")
-    trend = trends_of(lab, layers, {NEWTON: newton(lab)})["SimE", NEWTON]
+    layers, lstm = newton_layers.read_layers(lab, MODEL), newton_layers.read_layers(lab, "LSTM")
+    trend = newton_layers.trends_of(lab, layers, {NEWTON: newton_layers.newton(lab)})[
+        "SimE", NEWTON
+    ]
     curves = {
         MODEL: layers.errors, NEWTON: matched_errors(lab, layers, trend.best), "LSTM": lstm.errors
     }  # fmt: skip

@@ -6,27 +6,13 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from innerloop.analysis import drawing
+from innerloop.analysis.matching import line
 from innerloop.core.learner import Learner
 from innerloop.learners import GradientDescent
 from innerloop.studies.claim import Claim, between
+from innerloop.studies.fu2023 import newton_layers
 from innerloop.studies.fu2023.heatmaps import draw_matches, draw_similarity
-from innerloop.studies.fu2023.newton_layers import (
-    DESCENT,
-    MEASURES,
-    MODEL,
-    NEWTON,
-    descent_steps,
-    fitted,
-    measures_of,
-    newton,
-    over_layers,
-    rate,
-    read_layers,
-    read_prompts,
-    similarities,
-    trend_claims,
-    trends_of,
-)
+from innerloop.studies.fu2023.newton_layers import DESCENT, MEASURES, MODEL, NEWTON
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Tables, declare
@@ -55,17 +41,16 @@ def choose_rate(lab: Lab, learner: Learner[Any]) -> GradientDescent:
     1/L of each prefix, or the same for all prefixes; a table has all that were tried. On prompts of
     their own: it is not judged on those it was tuned on.
     """
-    layers = read_prompts(lab, learner, MODEL, prompts=TUNED_ON, purpose="tune")
-    steps, prompt = descent_steps(lab), layers.prompt
+    layers = newton_layers.read_prompts(lab, learner, MODEL, prompts=TUNED_ON, purpose="tune")
+    steps, prompt = newton_layers.descent_steps(lab), layers.prompt
     largest = ((prompt.points - 1) ** 0.5 + prompt.dims**0.5) ** 2
     tried = {"1/L of each prefix": GradientDescent(steps)}
     for size in (part / largest for part in SLOWER):
         tried[f"{size:.3g}"] = GradientDescent(steps, step_size=size)
-    tables = similarities(lab, learner, prompt, "SimE", tried, layers.queries)
-    alike = {
-        label: float(over_layers(one.values.mean(dim=0).amax(dim=1), layers.compared))
-        for label, one in tables.items()
-    }
+    alike: dict[str, float] = {}
+    for (_, label), trend in newton_layers.trends_of(lab, layers, tried).items():
+        means = trend.at_best.values.mean(dim=0)  # (L,)
+        alike[label] = float(newton_layers.over_layers(means, layers.compared))
     best = max(alike, key=alike.__getitem__)
     columns = {"rate": list(alike), "similarity": alike.values()}
     lab.table("rates", {**columns, "chosen": [label == best for label in alike]}, by_seed=True)
@@ -90,12 +75,12 @@ def _draw_fig3(tables: Tables) -> Figure:
     also=("fig6", "fig8"),
     title="Layers match Newton's iterations linearly and gradient steps exponentially",
     claims=(
-        *trend_claims("SimE"),
+        *newton_layers.trend_claims("SimE"),
         Claim(
             name="iterations-a-layer",
             sentence="Each layer computes roughly three iterations of Newton's method.",
             quantity="slope of the line through the best-matching iterations",
-            statistic=fitted(f"SimE, {NEWTON}", rate),
+            statistic=newton_layers.fitted(f"SimE, {NEWTON}", lambda *fit: line(*fit)[0]),
             criterion=between(2.0, 4.0, "three, read off a heatmap of whole numbers"),
             over="prompts",
             paper="3",
@@ -108,9 +93,9 @@ def _draw_fig3(tables: Tables) -> Figure:
 )
 def fig3(lab: Lab) -> Measures:
     """SimE of every layer with every step of both algorithms, and the trend of the best."""
-    layers = read_layers(lab, MODEL)
-    both = {NEWTON: newton(lab), DESCENT: choose_rate(lab, layers.learner)}
-    return measures_of(lab, trends_of(lab, layers, both))
+    layers = newton_layers.read_layers(lab, MODEL)
+    both = {NEWTON: newton_layers.newton(lab), DESCENT: choose_rate(lab, layers.learner)}
+    return newton_layers.measures_of(lab, newton_layers.trends_of(lab, layers, both))
 
 
 def _one_head_runs(scale: Scale) -> Runs:
@@ -132,7 +117,7 @@ def _draw_fig14(tables: Tables) -> Figure:
     id="fig14",
     also=("fig15",),
     title="With one head a layer, layers match Newton's iterations as well",
-    claims=(*trend_claims("SimE"), *trend_claims("SimW")),
+    claims=(*newton_layers.trend_claims("SimE"), *newton_layers.trend_claims("SimW")),
     draw=_draw_fig14,
     runs=_one_head_runs,
     minutes={"smoke": 0.2, "laptop": 7, "paper": 2500},
@@ -141,5 +126,8 @@ def _draw_fig14(tables: Tables) -> Figure:
 )
 def fig14(lab: Lab) -> Measures:
     """SimE and SimW of every layer of a model with one head per layer."""
-    both = {NEWTON: newton(lab), DESCENT: GradientDescent(descent_steps(lab))}
-    return measures_of(lab, trends_of(lab, read_layers(lab, MODEL), both, MEASURES))
+    layers, both = (
+        newton_layers.read_layers(lab, MODEL),
+        newton_layers.algorithms(lab, NEWTON, DESCENT),
+    )
+    return newton_layers.measures_of(lab, newton_layers.trends_of(lab, layers, both, MEASURES))

@@ -10,22 +10,10 @@ from matplotlib.figure import Figure
 from innerloop.analysis import Measured, Statistic, drawing, forgetting
 from innerloop.analysis.drawing import ERROR, EXAMPLES
 from innerloop.core.learner import Learner
-from innerloop.learners import OLS, GradientDescent, Newton, OnlineGradientDescent
+from innerloop.learners import OLS, Newton, OnlineGradientDescent
 from innerloop.studies.claim import Claim, at_least, at_most, between
-from innerloop.studies.fu2023.newton_layers import (
-    DESCENT,
-    LEAST,
-    MEASURES,
-    MODEL,
-    NEWTON,
-    ONLINE,
-    Measure,
-    Trend,
-    descent_steps,
-    draw_with_queries,
-    newton,
-    similarities,
-)
+from innerloop.studies.fu2023 import newton_layers
+from innerloop.studies.fu2023.newton_layers import DESCENT, LEAST, MEASURES, MODEL, NEWTON, ONLINE
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Tables, declare
@@ -61,7 +49,7 @@ def _draw_fig5(tables: Tables) -> Figure:
     return figure
 
 
-def _draw_similarities(axes: Axes, tables: Tables, measure: Measure) -> None:
+def _draw_similarities(axes: Axes, tables: Tables, measure: newton_layers.Measure) -> None:
     """One bar per algorithm and model."""
     for index, model in enumerate((MODEL, LSTM)):
         own = {"measure": measure, "label": model}
@@ -89,7 +77,9 @@ def _nearer(name: str, pair: tuple[str, str, str], paper: str) -> Claim:
     )
 
 
-def difference(first: str, second: str, algorithm: str, measure: Measure = "SimE") -> Statistic:
+def difference(
+    first: str, second: str, algorithm: str, measure: newton_layers.Measure = "SimE"
+) -> Statistic:
     """The first model's similarity with an algorithm less the second's, on the same prompts."""
     place = ALGORITHMS.index(algorithm)
     return lambda m: m[f"{measure}, {first}"][..., place] - m[f"{measure}, {second}"][..., place]
@@ -172,29 +162,29 @@ def older_over_newer(label: str) -> Statistic:
 def fig5(lab: Lab) -> Measures:
     """Error by examples, forgetting by age, and similarities of both models with algorithms."""
     task, points = lab.config(MODEL).task, lab.config(MODEL).points
-    trends = {
-        (model, *key): trend
-        for model in (MODEL, LSTM)
-        for key, trend in _last_layer(lab, model).items()
-    }
-    columns = dict(zip(("model", "measure", "algorithm"), zip(*trends, strict=True), strict=True))
-    steps = [int(trend.best[0]) for trend in trends.values()]
-    lab.table("matches", {**columns, "step": steps}, by_seed=True)
+    trends: dict[tuple[str, str, str], newton_layers.Trend] = {}
+    for model in (MODEL, LSTM):
+        layers = newton_layers.read_prompts(lab, lab.learner(model), model)
+        known = newton_layers.algorithms(lab, *ALGORITHMS)
+        for key, trend in newton_layers.trends_of(lab, layers, known, MEASURES).items():
+            trends[model, *key] = trend
+    steps = {key: int(trend.best[-1]) for key, trend in trends.items()}
+    columns = dict(zip(("model", "measure", "algorithm"), zip(*steps, strict=True), strict=True))
+    lab.table("matches", {**columns, "step": steps.values()}, by_seed=True)
     alike = {
         f"{measure}, {model}": _by_algorithm(
-            model, measure, {each: trends[model, measure, each] for each in ALGORITHMS}
+            {name: trends[model, measure, name] for name in ALGORITHMS}, model, measure
         )
         for model in (MODEL, LSTM)
         for measure in MEASURES
     }
     _note_weights(lab, alike)
     learners: tuple[Learner[Any], ...] = (
-        lab.learner(MODEL), lab.learner(LSTM), Newton(int(trends[LSTM, "SimE", NEWTON].best[0])),
+        lab.learner(MODEL), lab.learner(LSTM), Newton(steps[LSTM, "SimE", NEWTON]),
         OnlineGradientDescent(), OLS(),
     )  # fmt: skip
     prompt = lab.draw(task, points)
-    examples = lab.choose(smoke=6, laptop=10, paper=20)
-    seen = lab.draw(task, examples, purpose="forgetting")
+    seen = lab.draw(task, lab.choose(smoke=6, laptop=10, paper=20), purpose="forgetting")
     curves: dict[str, Measured] = {}
     for label, learner in zip(ORDER, learners, strict=True):
         curves[label] = lab.error(learner, prompt, task, label=label)
@@ -202,24 +192,11 @@ def fig5(lab: Lab) -> Measures:
     return {**alike, **curves}
 
 
-def _last_layer(lab: Lab, label: str) -> dict[tuple[Measure, str], Trend]:
-    """A model's answers beside every step of each algorithm, by both measures."""
-    prompt, queries = draw_with_queries(lab, label)
-    algorithms: dict[str, Learner[Any]] = {
-        NEWTON: newton(lab), DESCENT: GradientDescent(descent_steps(lab)),
-        ONLINE: OnlineGradientDescent(),
-    }  # fmt: skip
-    model = lab.learner(label)
-    return {
-        (measure, key): Trend(similarity=one.at(layer=[-1]), measure=measure)
-        for measure in MEASURES
-        for key, one in similarities(lab, model, prompt, measure, algorithms, queries).items()
-    }
-
-
-def _by_algorithm(model: str, measure: Measure, trends: Mapping[str, Trend]) -> Measured:
-    """Table 1: the similarity of a model with each algorithm at its best match."""
-    each = {algorithm: trend.at_best.at(layer=0) for algorithm, trend in trends.items()}
+def _by_algorithm(
+    trends: Mapping[str, newton_layers.Trend], model: str, measure: newton_layers.Measure
+) -> Measured:
+    """Table 1: the similarity of a model's last layer with each algorithm at its best match."""
+    each = {algorithm: trend.at_best.at(layer=-1) for algorithm, trend in trends.items()}
     return replace(Measured.stack("algorithm", each), label=model, keys={"measure": measure})
 
 

@@ -5,17 +5,17 @@ C steps of an algorithm with its start.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from innerloop.analysis import Measured, Statistic, best_matches, fit_readouts, match_all
-from innerloop.analysis.matching import explained, falling_steps, line
+from innerloop.analysis.matching import explained, falling_steps
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
-from innerloop.learners import Newton
+from innerloop.learners import OLS, GradientDescent, Newton, OnlineGradientDescent
 from innerloop.studies.claim import Claim, at_least
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures
@@ -45,9 +45,18 @@ def descent_steps(lab: Lab) -> int:
     return lab.choose(smoke=20, laptop=400, paper=800)
 
 
+def algorithms(lab: Lab, *names: str) -> dict[str, Learner[Any]]:
+    """Some of what layers are compared with, by name; gradient descent at 1/L of each prefix."""
+    every = {
+        NEWTON: newton(lab), DESCENT: GradientDescent(descent_steps(lab)),
+        ONLINE: OnlineGradientDescent(), LEAST: OLS(),
+    }  # fmt: skip
+    return {name: every[name] for name in names}
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Layers:
-    """A model whose layers have readouts, on test prompts."""
+    """A model that is read after each layer, on test prompts."""
 
     learner: Learner[Any]
     prompt: Prompt
@@ -66,8 +75,7 @@ class Layers:
     @property
     def compared(self) -> Tensor:
         """(L,): the same, or the last layer alone where the error falls in none."""
-        last = torch.zeros_like(self.falling)  # (L,)
-        last[-1] = 1
+        last = torch.eye(self.learner.steps, dtype=torch.float64)[-1]  # (L,)
         return self.falling if bool(self.falling.any()) else last
 
 
@@ -88,24 +96,14 @@ def read_prompts(
     prompts: int | None = None,
     purpose: str = "test",
 ) -> Layers:
-    """Read a run's model, whose layers have readouts, on prompts of a purpose."""
-    prompt, queries = draw_with_queries(lab, label, prompts=prompts, purpose=purpose)
-    task = lab.config(label).task
-    errors = lab.error(learner, prompt, task, by="both", axis="layer", label=label)
-    shown = {"layer": range(1, learner.steps + 1)}
-    return Layers(
-        learner=learner, prompt=prompt, queries=queries, errors=replace(errors, shown=shown)
-    )
-
-
-def draw_with_queries(
-    lab: Lab, label: str, *, prompts: int | None = None, purpose: str = "test"
-) -> tuple[Prompt, Tensor]:
-    """Prompts of a run's task, and further inputs (P, q, d) of each, with its covariance."""
+    """Read a learner after each layer on prompts of a run's task, with further inputs of each."""
     task, points = lab.config(label).task, lab.config(label).points
     number = lab.choose(smoke=3 * task.dims, laptop=40, paper=200)
     drawn = lab.draw(task, points + number, prompts=prompts, purpose=purpose)
-    return Prompt(xs=drawn.xs[:, :points], ys=drawn.ys[:, :points]), drawn.xs[:, points:]
+    prompt = Prompt(xs=drawn.xs[:, :points], ys=drawn.ys[:, :points])
+    errors = lab.error(learner, prompt, task, by="both", axis="layer", label=label)
+    errors = replace(errors, shown={"layer": range(1, learner.steps + 1)})
+    return Layers(learner=learner, prompt=prompt, queries=drawn.xs[:, points:], errors=errors)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -114,14 +112,13 @@ class Trend:
 
     similarity: Measured
     """By layer, without the embedding, and by step."""
-    measure: Measure
-    falling: Tensor = field(default_factory=lambda: torch.zeros(1))
+    falling: Tensor
     """(L,): 1 for the layers in which the error falls, else 0."""
 
     @property
     def name(self) -> str:
         """The measure and the algorithm."""
-        return f"{self.measure}, {self.similarity.label}"
+        return f"{self.similarity.keys['measure']}, {self.similarity.label}"
 
     @property
     def best(self) -> Tensor:
@@ -152,39 +149,19 @@ class Trend:
         }
 
     def _by_layer(self, value: str, values: Tensor) -> Measured:
-        each = by_layer(value, values, self.measure)
-        return replace(each, label=self.similarity.label, ticks=self.similarity.ticks)
+        return by_layer(value, values, self.similarity.keys["measure"], self.similarity.label)
 
 
-def by_layer(value: str, values: Tensor, measure: str = "") -> Measured:
+Trends = Mapping[tuple[Measure, str], Trend]
+"""By measure and algorithm."""
+
+
+def by_layer(value: str, values: Tensor, measure: str = "", label: str = "") -> Measured:
     """Values (P, L) of layers from the first on; a column `value` tells what they are."""
-    ticks = {"layer": range(1, values.shape[1] + 1)}
     return Measured(
-        values=values, axes=("layer",), keys={"value": value, "measure": measure}, ticks=ticks
-    )
-
-
-def similarities(
-    lab: Lab,
-    learner: Learner[Any],
-    prompt: Prompt,
-    measure: Measure,
-    algorithms: Mapping[str, Learner[Any]],
-    queries: Tensor,
-) -> dict[str, Measured]:
-    """The similarity of layers with the steps of algorithms, by layer (1, 2, ..) and step."""
-    lab.tell(f"{measure} of {learner.name}")
-    several = match_all(
-        learner, algorithms, prompt, measure="sim_e" if measure == "SimE" else "sim_w",
-        queries=queries, exact=True, axes=("layer", "step"),
+        values=values, axes=("layer",), label=label, keys={"value": value, "measure": measure},
+        ticks={"layer": range(1, values.shape[1] + 1)},
     )  # fmt: skip
-    return {
-        label: replace(
-            one.at(layer=slice(1, None)), keys={"measure": measure},
-            shown={"step": drawn_steps(one.values.shape[2])},
-        )
-        for label, one in several.items()
-    }  # fmt: skip
 
 
 def trends_of(
@@ -194,15 +171,23 @@ def trends_of(
     measures: Sequence[Measure] = ("SimE",),
 ) -> dict[tuple[Measure, str], Trend]:
     """How a model's layers match the steps of each algorithm, by each measure."""
-    learner, prompt, queries = layers.learner, layers.prompt, layers.queries
-    return {
-        (measure, label): Trend(similarity=one, measure=measure, falling=layers.falling)
-        for measure in measures
-        for label, one in similarities(lab, learner, prompt, measure, algorithms, queries).items()
-    }
+    trends: dict[tuple[Measure, str], Trend] = {}
+    for measure in measures:
+        lab.tell(f"{measure} of {layers.learner.name}")
+        several = match_all(
+            layers.learner, algorithms, layers.prompt, queries=layers.queries, exact=True,
+            measure="sim_e" if measure == "SimE" else "sim_w", axes=("layer", "step"),
+        )  # fmt: skip
+        for label, one in several.items():
+            similarity = replace(
+                one.at(layer=slice(1, None)), keys={"measure": measure},
+                shown={"step": drawn_steps(one.values.shape[2])},
+            )  # fmt: skip
+            trends[measure, label] = Trend(similarity=similarity, falling=layers.falling)
+    return trends
 
 
-def measures_of(lab: Lab, trends: Mapping[tuple[Measure, str], Trend]) -> Measures:
+def measures_of(lab: Lab, trends: Trends) -> Measures:
     """The measures of several trends; what lines explain of them is a table of its own.
 
     A note tells where too few layers can be fitted.
@@ -256,11 +241,6 @@ def fitted(name: str, number: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Sta
         return torch.where(chosen.sum(dim=-1) < FEWEST, torch.nan, value)
 
     return statistic
-
-
-def rate(places: Tensor, matches: Tensor, chosen: Tensor) -> Tensor:
-    """Steps of the algorithm per layer: the slope of the line."""
-    return line(places, matches, chosen)[0]
 
 
 def linear(places: Tensor, matches: Tensor, chosen: Tensor) -> Tensor:
