@@ -89,15 +89,16 @@ def test_distances_of_gradient_descent_are_known() -> None:
     found = convergence(GradientDescent(1, STEP_SIZE), known_prompt(), entries=only(6))
     factors = 1 - STEP_SIZE * SPECTRUM  # (d,)
     # The weights are the sum of the basis: 1 in each direction, sqrt(3) in all.
-    times = np.arange(found.distances.shape[1])[:, None]  # (K + 1, 1)
+    times = np.arange(found.distances.values.shape[1])[:, None]  # (K + 1, 1)
     expected = np.sqrt((factors ** (2 * times)).sum(axis=1) / 3)  # (K + 1,)
-    assert np.abs(found.distances.numpy() - expected).max() < 1e-12
+    assert np.abs(found.distances.values.numpy() - expected).max() < 1e-12
     assert found.converged.all()
-    assert int(found.steps.max()) == found.distances.shape[1] - 1
-    table = found.by_step
+    assert int(found.steps.max()) == found.distances.values.shape[1] - 1
+    table = found.distances.table()
     assert list(table["step"]) == list(range(len(expected)))
     assert np.abs(table["mean"].to_numpy() - expected).max() < 1e-12
-    assert set(table["prompts"]) == {4}
+    assert found.distances.counted is not None
+    assert set(found.distances.counted.sum(dim=0).tolist()) == {4}
 
 
 @pytest.mark.parametrize(
@@ -113,17 +114,17 @@ def test_radii_of_gradient_descent_are_known(prefix: int, expected: float) -> No
     learner = GradientDescent(1, STEP_SIZE)
     found = convergence(learner, known_prompt(), entries=only(prefix))
     assert found.radii is not None
-    assert np.abs(found.radii.numpy() - expected).max() < REFERENCE
+    assert np.abs(found.radii.values.numpy() - expected).max() < REFERENCE
     assert found.refusal == ""
 
 
 def test_all_prefixes_at_once_have_directions_that_stand_still() -> None:
     found = convergence(GradientDescent(1, STEP_SIZE), known_prompt())
     assert found.radii is not None
-    assert np.abs(found.radii.numpy() - 1).max() < REFERENCE
+    assert np.abs(found.radii.values.numpy() - 1).max() < REFERENCE
     # The path never enters them: its rate is that of prefix 3, whose eigenvalues are smallest.
     slowest = np.abs(1 - STEP_SIZE * SPECTRUM / 2).max()
-    assert np.abs(found.rates.numpy() - slowest).max() < 1e-3
+    assert np.abs(found.rates.values.numpy() - slowest).max() < 1e-3
 
 
 @pytest.mark.parametrize("step_size", [STEP_SIZE, 1.9])
@@ -132,15 +133,14 @@ def test_the_rate_is_the_radius_where_the_path_takes_all_directions(step_size: f
     found = convergence(GradientDescent(1, step_size), known_prompt(), entries=only(6))
     expected = np.abs(1 - step_size * SPECTRUM).max()
     assert found.radii is not None
-    assert np.abs(found.radii.numpy() - expected).max() < REFERENCE
+    assert np.abs(found.radii.values.numpy() - expected).max() < REFERENCE
     # What is left of the next factor: below (0.7 / 0.88)^30 over the two decades of the fit.
-    assert np.abs(found.rates.numpy() - expected).max() < 1e-3
-    assert list(found.overall["quantity"]) == ["rate", "radius"]
-    low, mean, high = (found.overall[name].to_numpy() for name in ("low", "mean", "high"))
-    values = torch.stack([found.rates, found.radii]).mean(dim=1)  # (2,)
-    assert np.abs(mean - values.numpy()).max() < 1e-12
-    assert (low <= mean + 1e-12).all()
-    assert (mean <= high + 1e-12).all()
+    assert np.abs(found.rates.values.numpy() - expected).max() < 1e-3
+    for measured in (found.rates, found.radii):
+        interval = measured.interval()
+        assert abs(float(interval.value - measured.values.mean())) < 1e-12
+        assert float(interval.low) <= float(interval.value) + 1e-12
+        assert float(interval.value) <= float(interval.high) + 1e-12
 
 
 def test_the_rate_of_a_path_that_avoids_the_slowest_direction() -> None:
@@ -150,8 +150,8 @@ def test_the_rate_of_a_path_that_avoids_the_slowest_direction() -> None:
     found = convergence(GradientDescent(1, STEP_SIZE), prompt, entries=only(6))
     assert found.radii is not None
     # The fit ends where rounding is a thousandth of the distance.
-    assert np.abs(found.rates.numpy() - (1 - STEP_SIZE)).max() < 1e-3
-    assert np.abs(found.radii.numpy() - RADIUS).max() < REFERENCE
+    assert np.abs(found.rates.values.numpy() - (1 - STEP_SIZE)).max() < 1e-3
+    assert np.abs(found.radii.values.numpy() - RADIUS).max() < REFERENCE
 
 
 def test_a_linear_looped_transformer_has_the_radius_of_its_descent() -> None:
@@ -160,7 +160,7 @@ def test_a_linear_looped_transformer_has_the_radius_of_its_descent() -> None:
     mask[:, 6, :-1] = True  # the last number of a row never moves
     found = convergence(model, known_prompt(), entries=mask)
     assert found.radii is not None
-    assert np.abs(found.radii.numpy() - RADIUS).max() < REFERENCE
+    assert np.abs(found.radii.values.numpy() - RADIUS).max() < REFERENCE
 
 
 def test_complex_pairs_do_not_upset_the_radius() -> None:
@@ -169,7 +169,7 @@ def test_complex_pairs_do_not_upset_the_radius() -> None:
     mask = only(6).expand(2, -1, -1, -1)
     found = convergence(learner, known_prompt(), entries=mask)
     assert found.radii is not None
-    assert np.abs(found.radii.numpy() - 0.8**0.5).max() < 1e-6
+    assert np.abs(found.radii.values.numpy() - 0.8**0.5).max() < 1e-6
 
 
 def exact_radius(model: InContextTransformer, prompt: Prompt) -> float:
@@ -197,12 +197,12 @@ def test_radii_of_a_looped_transformer_are_those_of_its_jacobian(
     found = convergence(model, prompt, max_steps=5000)
     expected = [exact_radius(model, prompt.select(slice(b, b + 1))) for b in range(4)]
     assert found.radii is not None
-    assert not found.radii.requires_grad
-    assert found.radii.numpy() == pytest.approx(np.array(expected), rel=1e-3)
+    assert not found.radii.values.requires_grad
+    assert found.radii.values.numpy() == pytest.approx(np.array(expected), rel=1e-3)
     # In single precision the differences keep four digits.
     coarse = convergence(model.float(), prompt.to(dtype=torch.float32), max_steps=5000)
     assert coarse.radii is not None
-    assert coarse.radii.numpy() == pytest.approx(np.array(expected), rel=1e-2)
+    assert coarse.radii.values.numpy() == pytest.approx(np.array(expected), rel=1e-2)
 
 
 def test_newton_converges_and_has_no_radius() -> None:
@@ -212,24 +212,25 @@ def test_newton_converges_and_has_no_radius() -> None:
     mask[6] = True
     found = convergence(Newton(1), prompt, entries=mask)
     start = SPECTRUM / np.linalg.norm(SPECTRUM**2)  # (d,): alpha s
-    times = np.arange(found.distances.shape[1])[:, None]  # (K + 1, 1)
+    times = np.arange(found.distances.values.shape[1])[:, None]  # (K + 1, 1)
     left = (1 - SPECTRUM * start) ** (2.0**times) / SPECTRUM  # (K + 1, d)
     size = np.linalg.norm(1 / SPECTRUM)
     expected = np.linalg.norm(left, axis=1) / size  # (K + 1,)
-    assert np.abs(found.distances.numpy() - expected).max() < 1e-12
+    assert np.abs(found.distances.values.numpy() - expected).max() < 1e-12
     # Between the last two steps above rounding, not over the whole path.
     last = np.flatnonzero(expected > 1000 * np.finfo(float).eps)[-1]
-    assert found.rates.numpy() == pytest.approx(expected[last] / expected[last - 1], rel=1e-2)
+    assert found.rates.values.numpy() == pytest.approx(
+        expected[last] / expected[last - 1], rel=1e-2
+    )
     assert found.radii is None
     assert "cannot be moved by hand" in found.refusal
-    assert list(found.overall["quantity"]) == ["rate"]
 
 
 def test_other_learners_that_cannot_be_moved_have_no_radius() -> None:
     found = convergence(ConjugateGradient(1), known_prompt())
     assert found.radii is None
     assert "depend on more" in found.refusal
-    assert found.distances[:, DIMS].max() < 1e-8  # it ends after d steps
+    assert found.distances.values[:, DIMS].max() < 1e-8  # it ends after d steps
 
 
 def test_prompts_that_diverge_are_told_apart() -> None:
@@ -240,16 +241,18 @@ def test_prompts_that_diverge_are_told_apart() -> None:
     found = convergence(GradientDescent(1, STEP_SIZE), prompt, entries=only(6), throw=False)
     assert found.converged.tolist() == [True, False, True, True]
     assert found.radii is not None
-    for values in (found.distances[:, 0], found.rates, found.radii):
-        assert values.isnan().tolist() == [False, True, False, False]
+    for measured in (found.distances.at(step=0), found.rates, found.radii):
+        assert measured.values.isnan().tolist() == [False, True, False, False]
+        assert measured.counted is not None
+        assert measured.counted.tolist() == [True, False, True, True]
     rest = prompt.select(torch.tensor([0, 2, 3]))
     alone = convergence(GradientDescent(1, STEP_SIZE), rest, entries=only(6))
     assert alone.radii is not None
-    kept = found.radii[found.converged]
-    assert np.abs((kept - alone.radii).numpy()).max() < REFERENCE
-    assert set(found.by_step["prompts"]) == {3}
+    kept = found.radii.values[found.converged]
+    assert np.abs((kept - alone.radii.values).numpy()).max() < REFERENCE
+    assert float(found.radii.interval().value) == pytest.approx(float(kept.mean()), rel=1e-12)
     # How long the others ran does not matter.
-    assert found.distances.shape == (4, int(found.steps[found.converged].max()) + 1)
+    assert found.distances.values.shape == (4, int(found.steps[found.converged].max()) + 1)
 
 
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,15 +267,17 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         (whole.rates, parts.rates),
         (whole.radii, parts.radii),
     ):
-        assert np.abs((one - other).numpy()).max() < REFERENCE
+        assert np.abs((one.values - other.values).numpy()).max() < REFERENCE
 
 
 def test_what_starts_at_its_fixed_point_has_no_rate() -> None:
     prompt = known_prompt()
     found = convergence(GradientDescent(1, STEP_SIZE), replace(prompt, ys=0 * prompt.ys))
-    assert found.rates.isnan().all()
-    assert (found.distances == 0).all()
-    assert found.overall.query("quantity == 'rate'")["prompts"].item() == 0
+    assert found.rates.values.isnan().all()
+    assert (found.distances.values == 0).all()
+    assert found.rates.counted is not None
+    assert not found.rates.counted.any()
+    assert found.rates.interval().value.isnan()
 
 
 def test_what_does_not_iterate_is_refused(random_prompt: DrawPrompt) -> None:

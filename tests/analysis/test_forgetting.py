@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 import innerloop as il
-from innerloop.analysis import induced
 from innerloop.analysis.forgetting import forgetting
-from innerloop.core.errors import ConfigurationError, PromptError
+from innerloop.core import chunks
+from innerloop.core.errors import PromptError
 from innerloop.core.learner import Learner, Traits
 from innerloop.core.prompt import Prompt
 from innerloop.learners import (
@@ -75,89 +75,72 @@ def slowly(learner: Learner[Any], prompt: Prompt) -> Tensor:
 )
 def test_equal_to_one_prompt_an_example(learner: Learner[Any]) -> None:
     prompt = TASK.sample(16, EXAMPLES, generator=torch.Generator().manual_seed(3))
-    table = forgetting(learner, TASK, examples=EXAMPLES, prompts=16, seed=3)
-    errors = slowly(learner, prompt) / DIMS  # (P, n)
-    assert list(column(table, "example")) == list(range(EXAMPLES))
-    assert list(column(table, "gap")) == list(range(EXAMPLES - 1, -1, -1))
+    measured = forgetting(learner, prompt, TASK)
+    errors = (slowly(learner, prompt) / DIMS).flip(1)  # (P, n): the newest first
+    assert np.allclose(measured.values, errors, rtol=1e-10, atol=1e-14)
+    table = measured.table()
+    assert list(column(table, "gap")) == list(range(EXAMPLES))
     assert np.allclose(column(table, "mean"), errors.mean(dim=0), rtol=1e-10, atol=1e-14)
     assert np.allclose(column(table, "median"), errors.median(dim=0).values, atol=1e-14)
     assert (column(table, "low") <= column(table, "mean")).all()
     assert (column(table, "mean") <= column(table, "high")).all()
-    assert set(column(table, "learner")) == {learner.name}
+    assert set(column(table, "label")) == {learner.name}
 
 
 def test_who_forgets_and_who_does_not() -> None:
     """Least squares keeps all, online descent the newest, Newton treats old and new alike."""
     task = il.tasks.LinearRegression(dims=20, dtype="float64")
     learners = [OLS(), OnlineGradientDescent(), Newton(5)]
-    table = forgetting(learners, task, examples=20, prompts=400)
-    exact, online, newton = (
-        table.query("learner == @name") for name in (each.name for each in learners)
-    )
-    assert column(exact, "mean").max() < 1e-15
-    assert column(online, "mean")[-1] < 1e-25  # a step of 1 / |x|^2 leaves no error
-    assert (column(online, "low")[:5] > column(online, "high")[-5:]).all()
+    prompt = task.sample(400, 20, generator=torch.Generator().manual_seed(0))
+    exact, online, newton = (forgetting(each, prompt, task).interval() for each in learners)
+    assert float(exact.value.max()) < 1e-15
+    assert float(online.value[0]) < 1e-25  # a step of 1 / |x|^2 leaves no error
+    assert (online.low[-5:] > online.high[:5]).all()
     # Of equal expectation: a 90% interval is 3.3 standard errors wide, four of them on either side.
-    error = (column(newton, "high") - column(newton, "low")) / 3.3
-    assert (np.abs(column(newton, "mean") - column(newton, "mean").mean()) < 4 * error).all()
+    error = (newton.high - newton.low) / 3.3  # (gaps,)
+    assert ((newton.value - newton.value.mean()).abs() < 4 * error).all()
 
 
 def test_prompts_that_are_drawn_already(random_prompt: DrawPrompt) -> None:
     prompt = random_prompt(12, 9, 3, outputs=2)
-    zero = forgetting(GradientDescent(0), prompt, examples=9)
-    assert column(zero, "mean").mean() == pytest.approx(1, rel=1e-12)  # over the mean of y^2
-    some = forgetting(GradientDescent(2), prompt, examples=4)
-    first = Prompt(xs=prompt.xs[:, :4], ys=prompt.ys[:, :4])
-    errors = slowly(GradientDescent(2), first).mean(dim=0) / prompt.ys.square().mean()  # (4,)
-    assert np.allclose(column(some, "mean"), errors, rtol=1e-10)
+    zero = forgetting(GradientDescent(0), prompt)
+    assert float(zero.values.mean()) == pytest.approx(1, rel=1e-12)  # over the mean of y^2
+    some = forgetting(GradientDescent(2), prompt, label="two steps")
+    errors = slowly(GradientDescent(2), prompt) / prompt.ys.square().mean()  # (P, n)
+    assert np.allclose(some.values, errors.flip(1), rtol=1e-10)
+    assert some.label == "two steps"
 
 
 def test_steps_are_passed_on(random_prompt: DrawPrompt) -> None:
     prompt = random_prompt(6, 5, 3)
-    found = forgetting(GradientDescent(9), prompt, examples=5, steps=2)
-    expected = forgetting(GradientDescent(2), prompt, examples=5)
-    assert np.allclose(column(found, "mean"), column(expected, "mean"), rtol=1e-12)
+    fewer = forgetting(GradientDescent(9), prompt, steps=2)
+    expected = forgetting(GradientDescent(2), prompt)
+    assert np.allclose(fewer.values, expected.values, rtol=1e-12)
 
 
 def test_examples_that_are_not_scored_are_left_out(random_prompt: DrawPrompt) -> None:
     prompt = random_prompt(6, 5, 3)
     scored = torch.ones(6, 5, dtype=torch.bool)
     scored[:, 1], scored[:2, 3] = False, False
-    table = forgetting(NearestNeighbors(2), replace(prompt, scored=scored), examples=5)
-    assert list(column(table, "example")) == [0, 2, 3, 4]
-    assert list(column(table, "prompts")) == [6, 6, 4, 6]
+    measured = forgetting(NearestNeighbors(2), replace(prompt, scored=scored))
+    table = measured.table()
+    assert list(column(table, "gap")) == [0, 1, 2, 4]
+    assert measured.counted is not None
+    assert measured.counted.sum(dim=0).tolist() == [6, 4, 6, 0, 6]
     errors = slowly(NearestNeighbors(2), prompt)[2:, 3] / prompt.ys.square().mean()
-    assert column(table, "mean")[2] == pytest.approx(float(errors.mean()), rel=1e-10)
+    assert column(table, "mean")[1] == pytest.approx(float(errors.mean()), rel=1e-10)
 
 
 def test_chunks_change_nothing(random_prompt: DrawPrompt, monkeypatch: pytest.MonkeyPatch) -> None:
     prompt = random_prompt(7, EXAMPLES, DIMS)
-    whole = forgetting(transformer(), prompt, examples=EXAMPLES)
-    monkeypatch.setattr(induced, "BUDGET", 1)
-    assert induced.prompts_at_once(transformer(), prompt, EXAMPLES) == 1
-    parts = forgetting(transformer(), prompt, examples=EXAMPLES)
-    assert np.allclose(column(parts, "mean"), column(whole, "mean"), rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"learners": []}, "no learner"),
-        ({"examples": 0}, "examples is 0"),
-        ({"examples": 7}, "have 6 points, 7 examples"),
-    ],
-)
-def test_bad_arguments_are_one_sentence(
-    arguments: dict[str, object], sentence: str, random_prompt: DrawPrompt
-) -> None:
-    given: dict[str, object] = {"learners": OLS(), "source": random_prompt(2, 6, 3), "examples": 5}
-    with pytest.raises(ConfigurationError, match=sentence):
-        forgetting(**{**given, **arguments})  # type: ignore[arg-type]
+    whole = forgetting(transformer(), prompt)
+    monkeypatch.setattr(chunks, "BUDGET", 1)  # one prompt at a time
+    assert np.allclose(forgetting(transformer(), prompt).values, whole.values, rtol=1e-12)
 
 
 def test_prompts_that_say_nothing_are_refused(random_prompt: DrawPrompt) -> None:
     with pytest.raises(PromptError, match="pairs"):
-        forgetting(OLS(), random_prompt(2, 6, 3, layout="stream"), examples=4)
+        forgetting(OLS(), random_prompt(2, 6, 3, layout="stream"))
     prompt = random_prompt(2, 6, 3)
     with pytest.raises(PromptError, match="is 0"):
-        forgetting(OLS(), Prompt(xs=prompt.xs, ys=0 * prompt.ys), examples=4)
+        forgetting(OLS(), Prompt(xs=prompt.xs, ys=0 * prompt.ys))

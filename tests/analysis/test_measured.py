@@ -32,6 +32,7 @@ def test_the_mean_over_an_axis_is_of_what_counts() -> None:
     whole = measured()
     assert torch.equal(whole.mean("examples").values, whole.values.mean(dim=2))
     assert whole.mean("step", "examples").axes == ()
+    assert torch.equal(whole.mean().values, whole.values)
     counted = torch.ones(6, 3, 4, dtype=torch.bool)
     counted[0, 0, 1:], counted[1, 1] = False, False
     some = replace(whole, counted=counted).mean("examples")

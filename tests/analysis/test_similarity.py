@@ -9,16 +9,19 @@ import pytest
 import torch
 
 import innerloop as il
-from innerloop.analysis import induced
+from innerloop.analysis.induced import bytes_asked
+from innerloop.analysis.intervals import Interval
+from innerloop.analysis.measured import Measured
 from innerloop.analysis.similarity import (
-    Similarity,
     cosines,
     ilw,
     predict_in_parts,
     sim_e,
+    sim_e_by_examples,
     sim_w,
     spd,
 )
+from innerloop.core import chunks
 from innerloop.core.errors import PromptError
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -34,7 +37,7 @@ from innerloop.learners import (
 
 DrawPrompt = Callable[..., Prompt]
 Array = np.ndarray
-Measure = Callable[..., Similarity]
+Measure = Callable[..., Measured]
 FIRST, SECOND = GradientDescent(3), NearestNeighbors(2)
 QUERIES = 12
 
@@ -131,17 +134,33 @@ def slow_sim_e(prompt: Prompt) -> tuple[float, dict[int, float]]:
     return float(np.mean(cosines_of_prompts)), by_prefix
 
 
-def check(found: Similarity, expected: tuple[float, dict[int, float]], points: int) -> None:
+def over_all(measured: Measured, *, confidence: float = 0.9) -> Interval:
+    """Over prompts, of the mean over prefixes."""
+    return measured.mean(*measured.axes).interval(confidence=confidence)
+
+
+def mean(measured: Measured) -> float:
+    return float(over_all(measured).value)
+
+
+def check(
+    measured: Measured,
+    expected: tuple[float, dict[int, float]],
+    points: int,
+    by_examples: Interval | None = None,
+) -> None:
     total, by_prefix = expected
-    assert found.mean == pytest.approx(total, rel=1e-10)
-    assert found.low <= found.mean <= found.high
-    assert found.low < found.high
+    whole = over_all(measured)
+    assert float(whole.value) == pytest.approx(total, rel=1e-10)
+    assert whole.low <= whole.value <= whole.high
+    assert whole.low < whole.high
+    each = measured.interval() if by_examples is None else by_examples  # (n,)
     for i in range(points):
         if i in by_prefix:
-            assert float(found.by_prefix[i]) == pytest.approx(by_prefix[i], rel=1e-10)
-            assert found.by_prefix_low[i] <= found.by_prefix[i] <= found.by_prefix_high[i]
+            assert float(each.value[i]) == pytest.approx(by_prefix[i], rel=1e-10)
+            assert each.low[i] <= each.value[i] <= each.high[i]
         else:
-            assert found.by_prefix[i].isnan()
+            assert each.value[i].isnan()
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
@@ -154,7 +173,8 @@ def test_all_four_are_their_definitions(
         prompt = scored(prompt, generator)
     asked = torch.randn(QUERIES, 3, generator=generator, dtype=torch.float64)  # (q, d)
     check(spd(FIRST, SECOND, prompt), slow_spd(prompt), 6)
-    check(sim_e(FIRST, SECOND, prompt), slow_sim_e(prompt), 6)
+    residuals = sim_e_by_examples(FIRST, SECOND, prompt)
+    check(sim_e(FIRST, SECOND, prompt), slow_sim_e(prompt), 6, residuals)
     check(ilw(FIRST, SECOND, prompt, queries=asked), slow_ilw(prompt, asked.numpy()), 6)
     check(sim_w(FIRST, SECOND, prompt, queries=asked), slow_sim_w(prompt, asked.numpy()), 6)
 
@@ -164,7 +184,7 @@ def test_spd_is_over_the_queries_where_there_are_some(random_prompt: DrawPrompt)
     check(spd(FIRST, SECOND, prompt), slow_spd(prompt), 5)
     # The queries that are asked already are not those of the weights.
     plain = prompt.ask(None)
-    assert ilw(FIRST, SECOND, prompt).mean == ilw(FIRST, SECOND, plain).mean
+    assert mean(ilw(FIRST, SECOND, prompt)) == mean(ilw(FIRST, SECOND, plain))
     with pytest.raises(PromptError, match="without queries"):
         sim_e(FIRST, SECOND, prompt)
 
@@ -173,21 +193,25 @@ def test_spd_is_over_the_queries_where_there_are_some(random_prompt: DrawPrompt)
 def test_equal_learners_agree(learner: Learner[Any], random_prompt: DrawPrompt) -> None:
     prompt = random_prompt(6, 7, 3)
     for measure in (spd, ilw):
-        found = measure(learner, learner, prompt)
-        assert (found.mean, found.low, found.high) == (0.0, 0.0, 0.0)
-        assert (found.by_prefix == 0).all()
-    for measure in (sim_e, sim_w):
-        found = measure(learner, learner, prompt)
-        assert found.mean == pytest.approx(1, abs=1e-12)
-        assert found.by_prefix[0].isnan()
-        assert found.by_prefix[1:].numpy() == pytest.approx(1, abs=1e-12)
+        measured = measure(learner, learner, prompt)
+        whole = over_all(measured)
+        assert (float(whole.value), float(whole.low), float(whole.high)) == (0.0, 0.0, 0.0)
+        assert (measured.values == 0).all()
+    by_weights = sim_w(learner, learner, prompt)
+    for measured, each in (
+        (sim_e(learner, learner, prompt), sim_e_by_examples(learner, learner, prompt)),
+        (by_weights, by_weights.interval()),
+    ):
+        assert mean(measured) == pytest.approx(1, abs=1e-12)
+        assert each.value[0].isnan()
+        assert each.value[1:].numpy() == pytest.approx(1, abs=1e-12)
 
 
 @pytest.mark.parametrize("measure", [spd, ilw, sim_e, sim_w])
 def test_learners_may_change_places(measure: Measure, random_prompt: DrawPrompt) -> None:
     prompt = random_prompt(6, 7, 3)
-    assert measure(FIRST, SECOND, prompt).mean == pytest.approx(
-        measure(SECOND, FIRST, prompt).mean, rel=1e-12
+    assert mean(measure(FIRST, SECOND, prompt)) == pytest.approx(
+        mean(measure(SECOND, FIRST, prompt)), rel=1e-12
     )
 
 
@@ -196,14 +220,13 @@ def test_steps_are_taken_by_each_its_own(measure: Measure, random_prompt: DrawPr
     prompt = random_prompt(6, 7, 3)
     found = measure(GradientDescent(9), Newton(9), prompt, steps=(2, 1))
     expected = measure(GradientDescent(2), Newton(1), prompt)
-    assert found.mean == pytest.approx(expected.mean, rel=1e-10)
+    assert mean(found) == pytest.approx(mean(expected), rel=1e-10)
 
 
 def test_right_predictions_agree_in_having_no_error(random_prompt: DrawPrompt) -> None:
     prompt = replace(random_prompt(4, 5, 2), ys=torch.zeros(4, 5, 1, dtype=torch.float64))
-    found = sim_e(OLS(), Ridge(1.0), prompt)
-    assert found.mean == 1
-    assert (found.by_prefix[1:] == 1).all()
+    assert mean(sim_e(OLS(), Ridge(1.0), prompt)) == 1
+    assert (sim_e_by_examples(OLS(), Ridge(1.0), prompt).value[1:] == 1).all()
 
 
 def test_a_prompt_without_positions_that_count_says_nothing(random_prompt: DrawPrompt) -> None:
@@ -213,21 +236,22 @@ def test_a_prompt_without_positions_that_count_says_nothing(random_prompt: DrawP
     kept = prompt.select(torch.tensor([0, 1, 3]))
     for measure in (spd, ilw, sim_e, sim_w):
         found = measure(FIRST, SECOND, replace(prompt, scored=mask))
-        assert found.mean == pytest.approx(measure(FIRST, SECOND, kept).mean, rel=1e-12)
+        assert mean(found) == pytest.approx(mean(measure(FIRST, SECOND, kept)), rel=1e-12)
 
 
 def test_what_is_not_finite_is_like_nothing(random_prompt: DrawPrompt) -> None:
     prompt = random_prompt(4, 5, 2)
     broken = FromFunction(lambda xs, ys: xs[..., :1] / 0.0, label="infinite")
-    assert spd(broken, OLS(), prompt).mean == torch.inf
-    assert ilw(broken, OLS(), prompt).mean == torch.inf
-    assert sim_e(broken, OLS(), prompt).mean == 0
-    assert sim_w(broken, OLS(), prompt).mean == 0
+    assert mean(spd(broken, OLS(), prompt)) == torch.inf
+    assert mean(ilw(broken, OLS(), prompt)) == torch.inf
+    assert mean(sim_e(broken, OLS(), prompt)) == 0
+    assert mean(sim_w(broken, OLS(), prompt)) == 0
     # One diverging prompt does not speak for the others.
     steep = replace(prompt, xs=prompt.xs.clone())
     steep.xs[0] *= 1e170
     one, rest = GradientDescent(2, step_size=0.1), prompt.select(slice(1, None))
-    assert sim_w(one, OLS(), steep).mean == pytest.approx(0.75 * sim_w(one, OLS(), rest).mean)
+    expected = 0.75 * mean(sim_w(one, OLS(), rest))
+    assert mean(sim_w(one, OLS(), steep)) == pytest.approx(expected)
 
 
 def test_cosines_of_zero() -> None:
@@ -240,13 +264,13 @@ def test_chunks_change_nothing(random_prompt: DrawPrompt, monkeypatch: pytest.Mo
     prompt = random_prompt(7, 5, 2, queries=3)
     whole = predict_in_parts(OLS(), prompt)
     assert torch.equal(whole, il.predict(OLS(), prompt))
-    monkeypatch.setattr(induced, "BUDGET", OLS().bytes_per_prompt(prompt))  # a prompt at a time
-    assert induced.prompts_at_once(OLS(), prompt, 3) == 1
+    monkeypatch.setattr(chunks, "BUDGET", bytes_asked(OLS(), prompt, 3))  # one prompt at a time
     assert torch.equal(predict_in_parts(OLS(), prompt), whole)
 
 
 def test_intervals_are_wider_with_more_confidence(random_prompt: DrawPrompt) -> None:
     prompt = random_prompt(20, 5, 2)
     for measure in (spd, ilw, sim_e, sim_w):
-        narrow, wide = (measure(FIRST, SECOND, prompt, confidence=c) for c in (0.5, 0.95))
+        measured = measure(FIRST, SECOND, prompt)
+        narrow, wide = (over_all(measured, confidence=c) for c in (0.5, 0.95))
         assert wide.low < narrow.low < narrow.high < wide.high

@@ -11,7 +11,7 @@ import torch
 
 import innerloop as il
 from innerloop.analysis.induced import induced_weights
-from innerloop.analysis.span import chance_outside, outside_span, span_test
+from innerloop.analysis.span import chance_outside, outside_span, span_chance, span_test
 from innerloop.core import chunks
 from innerloop.core.errors import PromptError
 from innerloop.core.learner import Learner
@@ -72,24 +72,26 @@ def test_equal_to_a_fit_of_each_prefix(
 ) -> None:
     prompt = random_prompt(6, 9, 4, outputs=outputs)
     prompt = deficient(prompt) if repeats else prompt
-    table = span_test(learner, prompt)
-    expected = slowly(learner, prompt)
-    assert list(column(table, "prefix")) == list(range(1, 9))
-    assert np.abs(column(table, "mean") - expected.mean(axis=0)).max() < REFERENCE
-    ranks = [np.linalg.matrix_rank(prompt.xs[:, :i].numpy()).mean() for i in range(1, 9)]
-    assert list(column(table, "rank")) == ranks
+    measured = span_test(learner, prompt)
+    assert np.abs(measured.values.numpy() - slowly(learner, prompt)).max() < REFERENCE
+    table = measured.table()
+    assert list(column(table, "examples")) == list(range(1, 9))
     every = [torch.linalg.matrix_rank(prompt.xs[:, :i]) for i in range(1, 9)]  # (P,) each
-    chance = [float(chance_outside(each, 4, outputs).mean()) for each in every]
-    assert np.allclose(column(table, "chance"), chance)
+    ranks = outside_span(induced_weights(learner, prompt), prompt)[1]  # (P, n)
+    assert torch.equal(ranks[:, 1:], torch.stack(every, dim=1).double())
+    chance = torch.stack([chance_outside(each, 4, outputs) for each in every], dim=1)  # (P, n - 1)
+    assert torch.allclose(span_chance(prompt).values, chance)
     assert (column(table, "low") <= column(table, "mean")).all()
     assert (column(table, "mean") <= column(table, "high")).all()
 
 
 def test_a_transformer_is_fitted_as_well(random_prompt: DrawPrompt) -> None:
     prompt = random_prompt(5, 9, 4)
-    table = span_test(transformer(), prompt)
-    assert np.abs(column(table, "mean") - slowly(transformer(), prompt).mean(axis=0)).max() < 1e-8
-    assert (column(table, "low")[:3] > 0.05).all()  # random weights know of no span
+    measured = span_test(transformer(), prompt)
+    assert np.abs(measured.values.numpy() - slowly(transformer(), prompt)).max() < 1e-8
+    assert (measured.interval().low[:3] > 0.05).all()  # random weights know of no span
+    assert measured.label == transformer().name
+    assert span_test(transformer(), prompt, label="stack").label == "stack"
 
 
 @pytest.mark.parametrize(
@@ -103,8 +105,7 @@ def test_methods_that_start_at_zero_stay_in_the_span(
 ) -> None:
     prompt = random_prompt(6, 9, 4)
     prompt = deficient(prompt) if repeats else prompt
-    table = span_test(learner, prompt)
-    assert column(table, "high").max() < REFERENCE
+    assert float(span_test(learner, prompt).interval().high.max()) < REFERENCE
 
 
 def test_a_start_outside_the_span_stays_outside(random_prompt: DrawPrompt) -> None:
@@ -146,23 +147,25 @@ def test_chance_is_a_mean_and_no_root_of_a_mean(dims: int, outputs: int) -> None
 
 def test_weights_of_zero_are_in_every_span(random_prompt: DrawPrompt) -> None:
     zero = FromFunction(lambda xs, ys: 0 * ys, label="zero")
-    assert (column(span_test(zero, random_prompt(3, 6, 4)), "mean") == 0).all()
+    assert (span_test(zero, random_prompt(3, 6, 4)).values == 0).all()
 
 
 def test_single_precision_is_fine_but_for_its_rounding(random_prompt: DrawPrompt) -> None:
     prompt = deficient(random_prompt(6, 9, 4)).to(dtype=torch.float32)
-    table = span_test(OLS(), prompt)
-    assert list(column(table, "rank")) == [1, 1, 2, 2, 2, 3, 4, 4]
-    assert column(table, "high").max() < 1e-5
+    ranks = outside_span(induced_weights(OLS(), prompt), prompt)[1]  # (P, n)
+    assert (ranks == torch.tensor([0, 1, 1, 2, 2, 2, 3, 4, 4])).all()
+    assert float(span_test(OLS(), prompt).interval().high.max()) < 1e-5
 
 
 def test_positions_that_are_not_scored_are_left_out(random_prompt: DrawPrompt) -> None:
     prompt = random_prompt(6, 6, 4)
     scored = torch.ones(6, 6, dtype=torch.bool)
     scored[:, 2], scored[1:, 3] = False, False
-    table = span_test(NearestNeighbors(2), replace(prompt, scored=scored))
-    assert list(column(table, "prefix")) == [1, 3, 4, 5]
-    assert list(column(table, "prompts")) == [6, 1, 6, 6]
+    measured = span_test(NearestNeighbors(2), replace(prompt, scored=scored))
+    table = measured.table()
+    assert list(column(table, "examples")) == [1, 3, 4, 5]
+    assert measured.counted is not None
+    assert measured.counted.sum(dim=0).tolist() == [6, 0, 1, 6, 6]
     alone = slowly(NearestNeighbors(2), prompt)[0, 2]
     assert column(table, "mean")[1] == pytest.approx(alone, rel=1e-8)
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pandas as pd
+from innerloop.studies.quantity import Quantity, exact
 from matplotlib.figure import Figure
 
 from innerloop.studies.claim import Claim, Criterion
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity, exact
 from innerloop.studies.result import Result, write_result
 from innerloop.studies.study import Findings, Study, Tables, declare
 from innerloop.training.families import Scale

@@ -6,13 +6,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from innerloop.studies.quantity import UNKNOWN, Quantity
 
 from innerloop.report import words
 from innerloop.report.joined import choose, joined_page
 from innerloop.report.page import render_page
 from innerloop.report.study_page import ROWS, study_page, write_study_page
 from innerloop.studies.claim import judge
-from innerloop.studies.quantity import UNKNOWN, Quantity
 from innerloop.studies.result import read_results
 from tests.report.made import FINDINGS, a_result, a_study
 from tests.report.test_page import Balanced

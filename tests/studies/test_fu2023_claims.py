@@ -1,7 +1,6 @@
 """The claims of Fu et al.'s studies on made-up numbers: each tells what it is to tell apart."""
 
 import math
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -11,77 +10,74 @@ import torch
 from matplotlib.axes import Axes
 
 from innerloop.analysis.drawing import panels
+from innerloop.analysis.intervals import Averages, estimate
+from innerloop.analysis.matching import line
+from innerloop.analysis.measured import Measured, tables_of
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
 from innerloop.learners import GradientDescent
 from innerloop.studies.claim import judge
-from innerloop.studies.fu2023.candidates import EARLY, fig7, most_like
-from innerloop.studies.fu2023.forgetting import LSTM, ONLINE, difference, fig5
+from innerloop.studies.fu2023.all_algorithms import fig7, most_like
 from innerloop.studies.fu2023.heatmaps import draw_similarity, nearest_row
-from innerloop.studies.fu2023.layers import Measure, read_prompts
-from innerloop.studies.fu2023.matching import MODEL, choose_rate
-from innerloop.studies.fu2023.trends import (
+from innerloop.studies.fu2023.layer_matches import choose_rate
+from innerloop.studies.fu2023.lstm import ALGORITHMS, LSTM, difference, fig5
+from innerloop.studies.fu2023.newton_layers import (
     DESCENT,
     FEWEST,
+    MODEL,
     NEWTON,
+    ONLINE,
+    Measure,
     Trend,
-    best_table,
-    fit_table,
-    line,
-    linear,
+    drawn_steps,
     linear_steps,
     logarithmic_steps,
-    similarity_table,
+    measures_of,
+    read_prompts,
     trend_claims,
-    trend_of,
 )
 from innerloop.studies.lab import Lab
-from innerloop.studies.quantity import Quantity
 from innerloop.tasks.linear import LinearRegression
 from innerloop.training.run import Run
 
 
-@pytest.fixture(scope="module")
-def lab() -> Lab:
-    return Lab(study="fu2023/test", scale="smoke")
-
-
-def trend_with(matches: list[int]) -> Trend:
+def trend_with(matches: list[int], algorithm: str = NEWTON) -> Trend:
     """A trend with given best matches of layers 1, 2, .. on every prompt."""
-    similarity = torch.zeros(32, len(matches) + 1, 250)  # (P, A, C)
-    for layer, step in enumerate(matches, start=1):
-        similarity[:, layer, step] = 1.0
-    return trend_of(similarity, "SimE", NEWTON, range(1, len(matches) + 1))
+    values = torch.zeros(32, len(matches), 250)  # (P, L, C)
+    for layer, step in enumerate(matches):
+        values[:, layer, step] = 1.0
+    similarity = Measured(
+        values=values, axes=("layer", "step"), label=algorithm, keys={"measure": "SimE"},
+        ticks={"layer": range(1, len(matches) + 1)}, shown={"step": drawn_steps(250)},
+    )  # fmt: skip
+    return Trend(similarity=similarity, falling=torch.ones(len(matches)))
 
 
 def test_doublings_are_told_from_a_line_by_five_layers() -> None:
     """Of fewer, a line explains more than nine tenths: the reason for FEWEST."""
-    most = {layers: 2.0 ** torch.arange(layers, dtype=torch.float64) for layers in (3, 4, 5)}
-    explains = {
-        layers: float(line(torch.arange(float(layers)), values)[1])
-        for layers, values in most.items()
-    }
-    assert [layers for layers, part in explains.items() if part < 0.9] == [FEWEST]
+    for layers, known in ((3, 0.964), (4, 0.920), (5, 0.871)):
+        places = torch.arange(float(layers), dtype=torch.float64)  # (layers,)
+        part = float(line(places, 2**places)[1])
+        assert part == pytest.approx(known, abs=1e-3)
+        assert (part < 0.9) == (layers >= FEWEST)
 
 
 @pytest.mark.parametrize(
     ("matches", "verdict"),
     [([3, 8, 19, 45, 106, 176, 214], "not confirmed"), ([3, 6, 9, 12, 15, 18, 21], "confirmed")],
 )
-def test_steps_that_grow_exponentially_are_no_line(
-    lab: Lab, matches: list[int], verdict: str
-) -> None:
+def test_steps_that_grow_exponentially_are_no_line(matches: list[int], verdict: str) -> None:
     """As those of gradient descent do, towards an end; by R^2 alone both pass as a line."""
-    trend = trend_with(matches)
-    places = torch.tensor(trend.fitted, dtype=torch.float64)  # (7,)
+    lab, trend = Lab(study="fu2023/test", scale="smoke"), trend_with(matches)
+    places = torch.arange(1.0, 8.0, dtype=torch.float64)  # (7,)
     steps = torch.tensor(matches, dtype=torch.float64)  # (7,)
     assert float(line(places, steps)[1]) > 0.9
     (claim,) = [each for each in trend_claims("SimE") if each.name == "errors-newton-linear"]
-    found = linear(lab, trend, 0)
-    assert claim.criterion.judge(found.low, found.high) == verdict
-    fits = fit_table([trend], 0)
+    number = estimate(claim.statistic, [measures_of(lab, {("SimE", NEWTON): trend})], draws=100)
+    assert claim.criterion.judge(number.low, number.high) == verdict
+    fits = lab.tables["fits"]
     gain = fits["R^2 of a line"].to_numpy(float) - fits["R^2 of an exponential"].to_numpy(float)
-    assert gain.tolist() == pytest.approx([found.value])
+    assert gain.tolist() == pytest.approx([number.value])
 
 
 @pytest.mark.parametrize("count", [21, 401, 801])
@@ -104,8 +100,8 @@ def test_the_frame_is_on_the_nearest_step_that_is_shown(count: int, logarithmic:
 
 
 def test_the_figure_frames_the_best_matches() -> None:
-    descent = replace(trend_with([0, 3, 7, 8, 19, 45, 106]), algorithm=DESCENT)
-    tables = {"similarities": similarity_table([descent]), "best": best_table([descent], 0)}
+    descent = trend_with([0, 3, 7, 8, 19, 45, 106], DESCENT)
+    tables = tables_of({"table": descent.similarity, **descent.by_layer()}, draws=2)
     _, (by_distance, by_ratio) = panels(2)
     draw_similarity(by_distance, tables, "SimE", DESCENT)
     draw_similarity(by_ratio, tables, "SimE", DESCENT, logarithmic=True)
@@ -124,73 +120,80 @@ def framed(axes: Axes) -> list[int]:
 def test_the_models_of_table_1_are_compared_over_seeds() -> None:
     """One seed of each says nothing of two ways of training."""
     claims = {claim.name: claim for claim in fig5.claims}
-    compared = ["lstm-online", "transformer-newton", "transformer-descent"]
-    near = Quantity(0.1, 0.09, 0.11)
+    compared = ("lstm-online", "transformer-newton", "transformer-descent")
     for claim in (claims[each] for each in compared):
-        assert judge(claim, [near], "laptop").verdict == "inconclusive"
-        apart = [near, Quantity(-0.1, -0.11, -0.09)]
-        assert judge(claim, apart, "laptop").verdict == "inconclusive"
-        assert judge(claim, [near, near, near], "laptop").verdict == "confirmed"
+        nearer, other = (LSTM, MODEL) if claim.name == "lstm-online" else (MODEL, LSTM)
+        near, far = alike({nearer: 0.8, other: 0.7}), alike({nearer: 0.7, other: 0.8})
+        for seeds, verdict in (
+            ([near], "inconclusive"),
+            ([near, far], "inconclusive"),
+            ([near, near, near], "confirmed"),
+        ):
+            number = estimate(claim.statistic, seeds, draws=10)
+            assert judge(claim, number, "laptop").verdict == verdict
 
 
-def test_models_differ_by_each_measure_on_its_own(lab: Lab) -> None:
-    both = {LSTM: alike(errors=0.8, weights=0.5), MODEL: alike(errors=0.7, weights=0.6)}
-    assert difference(lab, both, (LSTM, MODEL), ONLINE, 0).value == pytest.approx(0.1)
-    assert difference(lab, both, (LSTM, MODEL), ONLINE, 0, "SimW").value == pytest.approx(-0.1)
+def test_models_differ_by_each_measure_on_its_own() -> None:
+    both = alike({LSTM: 0.8, MODEL: 0.7}) | alike({LSTM: 0.5, MODEL: 0.6}, "SimW")
+    values = {
+        measure: float(difference(LSTM, MODEL, ONLINE, measure)(Averages(both)))
+        for measure in ("SimE", "SimW")
+    }
+    assert values == pytest.approx({"SimE": 0.1, "SimW": -0.1})
 
 
-def alike(*, errors: float, weights: float) -> dict[tuple[Measure, str], Trend]:
-    """A model with these similarities with online gradient descent, on every prompt."""
-    by_measure: dict[Measure, float] = {"SimE": errors, "SimW": weights}
+def alike(models: dict[str, float], measure: Measure = "SimE") -> dict[str, Measured]:
+    """Models with these similarities with every algorithm, on every prompt."""
     return {
-        (measure, ONLINE): trend_of(torch.full((32, 1, 1), value), measure, ONLINE, range(0))
-        for measure, value in by_measure.items()
+        f"{measure}, {model}": Measured(
+            values=torch.full((32, len(ALGORITHMS)), value), axes=("algorithm",)
+        )
+        for model, value in models.items()
     }
 
 
-def test_layer_two_is_the_one_that_has_learned_nothing(lab: Lab) -> None:
+def test_layer_two_is_the_one_that_has_learned_nothing() -> None:
     """A model whose layer 1 does nothing, but whose layer 2 is like Newton's method."""
-    newton, descent = torch.zeros(32, 4, 3), torch.zeros(32, 4, 3)  # (P, A, C)
-    newton[:, 2, 1] = 0.9
-    descent[:, 2, 1] = 0.5
-    found = {
-        key: trend_of(table, "SimW", key, range(0))
-        for key, table in ((NEWTON, newton), (DESCENT, descent))
+    tables = {NEWTON: torch.zeros(32, 3, 3), DESCENT: torch.zeros(32, 3, 3)}  # (P, L, C)
+    tables[NEWTON][:, 1, 1] = 0.9
+    tables[DESCENT][:, 1, 1] = 0.5
+    trends: dict[tuple[Measure, str], Trend] = {
+        ("SimW", key): Trend(
+            similarity=Measured(
+                values=table, axes=("layer", "step"), label=key, keys={"measure": "SimW"}
+            ),
+            falling=torch.zeros(3),
+        )
+        for key, table in tables.items()
     }
     (claim,) = [each for each in fig7.claims if each.name == "layer-2"]
-    quantity = most_like(lab, found, EARLY, 0)
-    assert quantity.value == pytest.approx(0.9)
-    assert claim.criterion.judge(quantity.low, quantity.high) == "not confirmed"
+    number = estimate(claim.statistic, [{"most like": most_like(trends)}], draws=10)
+    assert number.value == pytest.approx(0.9)
+    assert claim.criterion.judge(number.low, number.high) == "not confirmed"
 
 
 class WatchedLab(Lab):
     """Keeps what prompts were drawn for."""
 
     def draw(
-        self,
-        task: Task,
-        points: int,
-        *,
-        seed: int = 0,
-        prompts: int | None = None,
-        purpose: str = "test",
+        self, task: Task, points: int, *, prompts: int | None = None, purpose: str = "test"
     ) -> Prompt:
-        self.drawn = [*getattr(self, "drawn", []), (purpose, seed)]
-        return super().draw(task, points, seed=seed, prompts=prompts, purpose=purpose)
+        self.drawn = [*getattr(self, "drawn", []), purpose]
+        return super().draw(task, points, prompts=prompts, purpose=purpose)
 
 
 def test_the_rate_is_tuned_on_prompts_of_its_own() -> None:
     run = SimpleNamespace(config=SimpleNamespace(task=LinearRegression(dims=3), points=7))
-    runs = {(MODEL, seed): cast(Run, run) for seed in (0, 1)}
-    lab = WatchedLab(study="fu2023/test", scale="smoke", runs=runs)
+    runs = {MODEL: cast(Run, run)}
+    lab = WatchedLab(study="fu2023/test", scale="smoke", seed=1, runs=runs)
     size = 0.5 / (6**0.5 + 3**0.5) ** 2
     learner = GradientDescent(4, step_size=size)
-    descent, tried = choose_rate(lab, learner, 1)
-    assert lab.drawn == [("tune", 1)]  # those of the tests are not among them
+    descent = choose_rate(lab, learner)
+    assert lab.drawn == ["tune"]  # those of the tests are not among them
     assert descent.step_size == pytest.approx(size)
-    assert tried["similarity"].to_numpy(float).max() == pytest.approx(1.0)
+    assert lab.tables["rates"]["similarity"].to_numpy(float).max() == pytest.approx(1.0)
     test, tune = (
-        read_prompts(lab, learner, MODEL, 1, purpose=purpose).prompt.xs  # (P, n, d)
+        read_prompts(lab, learner, MODEL, purpose=purpose).prompt.xs  # (P, n, d)
         for purpose in ("test", "tune")
     )
     assert not torch.isin(tune, test).any()

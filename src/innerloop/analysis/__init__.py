@@ -11,7 +11,7 @@ from innerloop.analysis.identify import Identification, identify
 from innerloop.analysis.identify_figure import draw_identification
 from innerloop.analysis.induced import induced_weights
 from innerloop.analysis.intervals import Averages, Estimate, Interval, Statistic, estimate
-from innerloop.analysis.matching import match
+from innerloop.analysis.matching import best_matches, match, match_all
 from innerloop.analysis.measured import Measured, difference, ratio
 from innerloop.analysis.probe_program import ProbeSettings
 from innerloop.analysis.probing import Probing, least_squares, moment, probe
@@ -35,6 +35,7 @@ __all__ = [
     "Statistic",
     "Verification",
     "bayes_check",
+    "best_matches",
     "convergence",
     "default_candidates",
     "difference",
@@ -51,6 +52,7 @@ __all__ = [
     "induced_weights",
     "least_squares",
     "match",
+    "match_all",
     "moment",
     "probe",
     "ratio",

@@ -81,13 +81,13 @@ def convergence(
     slices = [slice(start, start + rows) for start in range(0, prompt.batch, rows)]
     ends: list[_End] = []
     for part in (prompt.select(which) for which in slices):
-        found = run_to_fixed_point(learner, part, tolerance, max_steps, throw=throw)
-        ends.append(_run_on(learner, part, found, mask))
-    total = max(_slowest(end.found) for end in ends)
+        point = run_to_fixed_point(learner, part, tolerance, max_steps, throw=throw)
+        ends.append(_run_on(learner, part, point, mask))
+    total = max(_slowest(end.point) for end in ends)
     distances, rates, radii = [], [], []
     refusal = _refusal(learner, ends[0])
     for which, end in zip(slices, ends, strict=True):
-        part, lost = prompt.select(which), ~end.found.converged  # (b,)
+        part, lost = prompt.select(which), ~end.point.converged  # (b,)
         far = _distances(learner, part, end, total)  # (b, K + 1)
         distances.append(far.masked_fill(lost[:, None], torch.nan))
         rounding = ROUNDING * torch.finfo(end.moving.dtype).eps
@@ -100,8 +100,8 @@ def convergence(
         rates=_of_numbers(torch.cat(rates), learner.name),
         radii=None if refusal else _of_numbers(torch.cat(radii), learner.name),
         refusal=refusal,
-        steps=torch.cat([end.found.steps for end in ends]).cpu(),
-        converged=torch.cat([end.found.converged for end in ends]).cpu(),
+        steps=torch.cat([end.point.steps for end in ends]).cpu(),
+        converged=torch.cat([end.point.converged for end in ends]).cpu(),
     )
 
 
@@ -114,7 +114,7 @@ def _of_numbers(values: Tensor, label: str, *axes: str) -> Measured:
 class _End:
     """The fixed points of some prompts."""
 
-    found: FixedPoint
+    point: FixedPoint
     state: Any
     moving: Tensor
     """(b, ..): the fixed points themselves."""
@@ -126,17 +126,17 @@ class _End:
         return moving[:, self.mask].double()
 
 
-def _run_on(learner: Learner[Any], prompt: Prompt, found: FixedPoint, mask: Tensor) -> _End:
+def _run_on(learner: Learner[Any], prompt: Prompt, point: FixedPoint, mask: Tensor) -> _End:
     """From where the iteration was stopped, as many steps again."""
-    state, number = found.state, _slowest(found)
+    state, number = point.state, _slowest(point)
     for k in range(number, 2 * number):
         state = learner.step(prompt, state, k)
-    return _End(found, state, learner.moving(state), mask)
+    return _End(point, state, learner.moving(state), mask)
 
 
-def _slowest(found: FixedPoint) -> int:
+def _slowest(point: FixedPoint) -> int:
     """The most steps of a prompt that converged; the others have no distance to follow."""
-    return int(found.steps.masked_fill(~found.converged, 0).max())
+    return int(point.steps.masked_fill(~point.converged, 0).max())
 
 
 def _mask(learner: Learner[Any], prompt: Prompt, entries: Tensor | None) -> Tensor:

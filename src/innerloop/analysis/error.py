@@ -19,9 +19,6 @@ from innerloop.core.task import Task
 Progress = Callable[[str, int, int], None]
 """Called with a learner's name, the prompts that are done, and the prompts in all."""
 
-SLICE = 128
-"""Prompts evaluated at a time: often enough to move a progress bar."""
-
 
 def error(
     learner: Learner[Any],
@@ -34,20 +31,21 @@ def error(
     axis: str = "step",
     label: str | None = None,
     progress: Callable[[int], None] | None = None,
+    rows: int = 128,
 ) -> Measured:
     """Squared errors on every prompt, over the scale E[y^2] of the task that has drawn them.
 
     By examples: after the last step, (P, n). By step: after every step from 0 on at one prefix,
     `at` or the last that is scored, (P, K + 1). Both: (P, K + 1, n). `axis` names the steps, such
-    as "loop" or "layer". Positions that the prompt does not score do not count. `progress` is
-    called with the number of prompts that are done.
+    as "loop" or "layer". Positions that the prompt does not score do not count. So many `rows` of
+    the prompt are run at a time, after each of which `progress` is called with the number done.
     """
     if by not in ("examples", "step", "both"):
         raise ConfigurationError(unknown("kind of curve", by, ("examples", "step", "both")))
     if by != "step" and at is not None:
         raise ConfigurationError(f"at is {at}, but only a curve by step has one prefix.")
     chosen = _prefix(prompt, at) if by == "step" else None
-    errors = _errors(learner, prompt, by, steps, chosen, progress)  # (P[, K + 1][, n])
+    errors = _errors(learner, prompt, by, steps, chosen, progress, rows)  # (P[, K + 1][, n])
     scale = task.scale_at(prompt.points)  # (n,)
     counted = None if prompt.scored is None else prompt.scored.cpu()  # (P, n)
     if chosen is not None:
@@ -69,11 +67,12 @@ def _errors(
     steps: int | None,
     chosen: int | None,
     progress: Callable[[int], None] | None,
+    rows: int,
 ) -> Tensor:
     """Squared errors of every prompt on the CPU: (P, n), (P, K + 1) or (P, K + 1, n)."""
     parts: list[Tensor] = []
-    for start in range(0, prompt.batch, SLICE):
-        part = prompt.select(slice(start, start + SLICE))
+    for start in range(0, prompt.batch, rows):
+        part = prompt.select(slice(start, start + rows))
         with torch.no_grad():
             if by == "examples":
                 parts.append(squared_errors(predict(learner, part, steps=steps), part))
@@ -83,7 +82,7 @@ def _errors(
                 errors = errors if chosen is None else errors[:, :, chosen]  # (K + 1, b[, n])
                 parts.append(errors.transpose(0, 1))
         if progress is not None:
-            progress(min(start + SLICE, prompt.batch))
+            progress(min(start + rows, prompt.batch))
     return torch.cat(parts).cpu()
 
 

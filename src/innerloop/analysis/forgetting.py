@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from innerloop.analysis.induced import prompts_at_once
+from innerloop.analysis.induced import bytes_asked
 from innerloop.analysis.measured import Measured
+from innerloop.core.chunks import map_prompts
 from innerloop.core.errors import PromptError
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
@@ -48,16 +49,16 @@ def forgetting(
     )  # fmt: skip
 
 
+@torch.no_grad()
 def _example_errors(learner: Learner[Any], prompt: Prompt, steps: int | None) -> Tensor:
     """Squared errors (P, n) on all points of the prompts, asked again after the last of them."""
-    rows = prompts_at_once(learner, prompt, prompt.points)
-    parts: list[Tensor] = []
-    for start in range(0, prompt.batch, rows):
-        part = prompt.select(slice(start, start + rows))
-        with torch.no_grad():
-            answers = predict(learner, _asked_again(part), steps=steps)[:, -1]  # (b, n, k)
-        parts.append((answers.double() - part.ys.double()).square().mean(dim=-1))  # (b, n)
-    return torch.cat(parts).cpu()
+
+    def errors(part: Prompt) -> Tensor:
+        answers = predict(learner, _asked_again(part), steps=steps)[:, -1]  # (b, n, k)
+        return (answers.double() - part.ys.double()).square().mean(dim=-1)  # (b, n)
+
+    size = bytes_asked(learner, prompt, prompt.points)
+    return map_prompts(errors, prompt, bytes_per_prompt=size).cpu()
 
 
 def _asked_again(prompt: Prompt) -> Prompt:

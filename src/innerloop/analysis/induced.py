@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from innerloop.analysis.intervals import seeded
-from innerloop.core.chunks import BUDGET
+from innerloop.core.chunks import rows_within_budget
 from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.iterate import iterate, predict, trajectory
 from innerloop.core.learner import Learner
@@ -35,13 +35,13 @@ def induced_weights(
     prefixes, or a tensor (P, q, d), each prompt's own: on ill-conditioned inputs, queries with
     another covariance would be unlike all that a model has seen.
     With `every_step` the weights after each step: (K + 1, P, n, d, k). For a linear learner they
-    are its weights; for others the best linear description of it.
+    are its own weights; for others they describe it best among linear functions.
     """
     # In the prompt's type: the weights must fit what is asked, not what that was rounded from.
     asked = _queries(prompt, queries, seed).to(prompt.xs)  # (q, d) or (P, q, d)
     inverse = torch.linalg.pinv(asked.double())  # (d, q) or (P, d, q)
     parts: list[Tensor] = []
-    rows = prompts_at_once(learner, prompt, asked.shape[-2])
+    rows = rows_within_budget(bytes_asked(learner, prompt, asked.shape[-2]))
     for start in range(0, prompt.batch, rows):
         which = slice(start, start + rows)
         part, own, inverted = prompt.select(which), asked, inverse
@@ -56,10 +56,10 @@ def induced_weights(
     return torch.cat(parts, dim=1 if every_step else 0)  # ([K + 1,] P, n, d, k)
 
 
-def prompts_at_once(learner: Learner[Any], prompt: Prompt, queries: int) -> int:
-    """So many that the temporaries of so many queries a point fit the budget twice."""
-    # A query costs a learner about what a point of the prompt does.
-    return max(1, 2 * BUDGET // max(1, learner.bytes_per_prompt(prompt) * queries))
+def bytes_asked(learner: Learner[Any], prompt: Prompt, queries: int) -> int:
+    """About how much memory one prompt takes with so many queries per point."""
+    # A query costs a learner about half of what a point of the prompt does.
+    return learner.bytes_per_prompt(prompt) * queries // 2
 
 
 def _after_every_step(

@@ -5,7 +5,9 @@ The paper prints an argmin of similarity and means the best match; that is what 
 Shapes: P prompts, n points, k outputs, A and C steps of the two learners, 0 steps included.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import pandas as pd
@@ -19,7 +21,7 @@ from innerloop.analysis.measured import Measured
 from innerloop.analysis.similarity import counted_positions
 from innerloop.core.chunks import rows_within_budget
 from innerloop.core.errors import ConfigurationError, unknown
-from innerloop.core.iterate import trajectory
+from innerloop.core.iterate import iterate, trajectory
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.learners import GradientDescent, Newton
@@ -39,65 +41,113 @@ def match(
     prompt: Prompt,
     *,
     measure: Measure = "sim_e",
-    first_steps: int | None = None,
-    second_steps: int | None = None,
+    steps: int | None = None,
     queries: int | Tensor = 100,
+    exact: bool = False,
     seed: int = 0,
 ) -> Measured:
     """The similarity of all steps of two learners on each prompt: axes ("step", "match").
 
     SimE and SimW are cosines and SPD is a distance, as in `similarity`; `best_matches` knows. The
-    queries of SimW are those of `induced_weights`.
+    first learner takes `steps`, the second its default number. The queries of SimW are those of
+    `induced_weights`; with `exact`, the second is a linear learner, whose own weights are taken.
+    """
+    return match_all(
+        first, {second.name: second}, prompt, measure=measure, steps=steps, queries=queries,
+        exact=exact, seed=seed,
+    )[second.name]  # fmt: skip
+
+
+def match_all(
+    first: Learner[Any],
+    others: Mapping[str, Learner[Any]],
+    prompt: Prompt,
+    *,
+    measure: Measure = "sim_e",
+    steps: int | None = None,
+    queries: int | Tensor = 100,
+    exact: bool = False,
+    seed: int = 0,
+    axes: tuple[str, str] = ("step", "match"),
+) -> dict[str, Measured]:
+    """`match` with each of several learners by label, for which the first is run only once.
+
+    `axes` name the steps of the first and of the others, such as ("layer", "step").
     """
     if measure not in MEASURES:
         raise ConfigurationError(unknown("measure", measure, MEASURES))
-    steps = [
-        learner.steps if taken is None else taken
-        for learner, taken in ((first, first_steps), (second, second_steps))
-    ]
+    taken = first.steps if steps is None else steps
     size = prompt.ys[0].numel() * (prompt.dims if measure == "sim_w" else 1)
-    rows = rows_within_budget(8 * (sum(steps) + 2) * size)
-    parts: list[Tensor] = []
+    rows = rows_within_budget(8 * (taken + 2) * size)
+    parts: dict[str, list[Tensor]] = {label: [] for label in others}
     for start in range(0, prompt.batch, rows):
         which = slice(start, start + rows)
-        own = queries[which] if isinstance(queries, Tensor) and queries.ndim == 3 else queries
         part = prompt.select(which)
-        one, other = (
-            _vectors(learner, part, measure, taken, own, seed)  # (b, A or C, m) each
-            for learner, taken in zip((first, second), steps, strict=True)
-        )
-        parts.append(_distances(one, other, part) if measure == "spd" else one @ other.mT)
+        asked = queries[which] if isinstance(queries, Tensor) and queries.ndim == 3 else queries
+        compared = partial(_compared, prompt=part, measure=measure, queries=asked, seed=seed)
+        own = torch.stack(list(compared(first, steps=taken)), dim=1)  # (b, A, m)
+        for label, other in others.items():
+            several = compared(other, steps=other.steps, exact=exact)
+            columns = [_similarities(own, each, part, measure) for each in several]  # (b, A) each
+            parts[label].append(torch.stack(columns, dim=2))  # (b, A, C)
     some = counted_positions(prompt, empty=measure == "spd").any(dim=1)[:, None, None]  # (P, 1, 1)
-    values = torch.cat(parts)  # (P, A, C)
-    return Measured(
-        values=values, axes=("step", "match"), label=second.name,
-        counted=None if bool(some.all()) else some.expand_as(values),
-    )  # fmt: skip
+    return {
+        label: Measured(
+            values=torch.cat(several), axes=axes, label=label,
+            counted=None if bool(some.all()) else some,
+        )
+        for label, several in parts.items()
+    }  # fmt: skip
 
 
-def _vectors(
+@torch.no_grad()
+def _compared(
     learner: Learner[Any],
+    *,
     prompt: Prompt,
     measure: Measure,
     steps: int,
     queries: int | Tensor,
     seed: int,
-) -> Tensor:
-    """What is compared of each step, (b, steps + 1, m): directions for cosines, else answers."""
+    exact: bool = False,
+) -> Iterator[Tensor]:
+    """What is compared of each step, (b, m): directions for cosines, else answers."""
     counted = counted_positions(prompt, empty=measure == "spd")[..., None]  # (b, n, 1)
     if measure == "sim_w":
-        weights = induced_weights(
-            learner, prompt, queries=queries, steps=steps, every_step=True, seed=seed
-        )  # (K + 1, b, n, d, k)
-        each = _unit(weights.mT) * counted[..., None]  # (K + 1, b, n, k, d)
         number = counted.sum(dim=(1, 2)).clamp(min=1) * prompt.outputs  # (b,)
-        return each.transpose(0, 1).flatten(2) / number[:, None, None].sqrt()
-    with torch.no_grad():
-        answers = trajectory(learner, prompt, steps=steps).predictions.double()  # (K + 1, b, n, k)
-    if measure == "spd":
-        return (finite(answers) * counted).transpose(0, 1).flatten(2)
-    residuals = (finite(answers) - prompt.ys.double()) * counted  # (K + 1, b, n, k)
-    return _unit(residuals.transpose(0, 1).flatten(2))
+        several = (
+            (learner.weights(prompt, state) for state in iterate(learner, prompt, steps=steps))
+            if exact
+            else induced_weights(
+                learner, prompt, queries=queries, steps=steps, every_step=True, seed=seed
+            )
+        )  # K + 1 of (b, n, d, k)
+        for weights in several:
+            each = _unit(weights.mT) * counted[..., None]  # (b, n, k, d)
+            yield each.flatten(1) / number[:, None].double().sqrt()
+        return
+    for answers in _answers(learner, prompt, steps):
+        if measure == "spd":
+            yield (finite(answers) * counted).flatten(1)
+        else:
+            yield _unit(((finite(answers) - prompt.ys.double()) * counted).flatten(1))
+
+
+def _answers(learner: Learner[Any], prompt: Prompt, steps: int) -> Iterator[Tensor]:
+    """Predictions (b, n, k) in float64 after each step."""
+    if not learner.traits.causal:
+        yield from trajectory(learner, prompt, steps=steps).predictions.double()
+        return
+    for state in iterate(learner, prompt, steps=steps):
+        yield learner.read(prompt, state).double()
+
+
+def _similarities(own: Tensor, other: Tensor, prompt: Prompt, measure: Measure) -> Tensor:
+    """Cosines of directions (b, A, m) and (b, m), or mean squares of differences: (b, A)."""
+    if measure != "spd":
+        return (own @ other[..., None])[..., 0]
+    number = counted_positions(prompt).sum(dim=1).clamp(min=1) * prompt.outputs  # (b,)
+    return (own - other[:, None]).square().sum(dim=2) / number[:, None]
 
 
 def _unit(vectors: Tensor) -> Tensor:
@@ -105,13 +155,6 @@ def _unit(vectors: Tensor) -> Tensor:
     length = vectors.norm(dim=-1, keepdim=True)  # (.., 1)
     usable = torch.isfinite(length) & (length > 0)  # (.., 1)
     return torch.where(usable, vectors / length.masked_fill(~usable, 1.0), 0.0)
-
-
-def _distances(one: Tensor, other: Tensor, prompt: Prompt) -> Tensor:
-    """Mean squared differences (b, A, C) of answers (b, A, m) and (b, C, m) that count."""
-    number = counted_positions(prompt).sum(dim=1).clamp(min=1) * prompt.outputs  # (b,)
-    columns = [(other - each[:, None]).square().sum(dim=2) for each in one.unbind(1)]  # (b, C)
-    return torch.stack(columns, dim=1) / number[:, None, None]
 
 
 def best_matches(similarity: Tensor, measure: Measure = "sim_e") -> Tensor:
@@ -218,8 +261,9 @@ def progression(
         "GradientDescent": GradientDescent(steps=DESCENT_STEPS),
         **({} if closest is None else {closest[0]: closest[1]}),
     }
-    similarity: dict[str, Tensor] = {}
-    for name, other in references.items():
-        measured = match(learner, other, prompt, first_steps=taken)
-        similarity[name] = average(measured.values, counted=measured.counted)  # (A, C)
-    return Progression(similarity=similarity)
+    return Progression(
+        similarity={
+            name: average(measured.values, counted=measured.counted)  # (A, C)
+            for name, measured in match_all(learner, references, prompt, steps=taken).items()
+        }
+    )

@@ -161,6 +161,8 @@ class Measured:
 
     def mean(self, *axes: str) -> "Measured":
         """The mean over axes, on each prompt, of what counts there."""
+        if not axes:  # torch would take the mean over all
+            return self
         dims = [self._axis(axis) for axis in axes]
         kept = tuple(axis for axis in self.axes if axis not in axes)
         ticks = {axis: places for axis, places in self.ticks.items() if axis in kept}

@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from innerloop.analysis.induced import induced_weights, prompts_at_once
+from innerloop.analysis.induced import bytes_asked, induced_weights
 from innerloop.analysis.intervals import CONFIDENCE, DRAWS, Averages, Interval, ends, seeded
 from innerloop.analysis.measured import Measured
+from innerloop.core.chunks import map_prompts
 from innerloop.core.errors import PromptError
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
@@ -149,12 +150,10 @@ def cosines(one: Tensor, other: Tensor) -> Tensor:
 @torch.no_grad()
 def predict_in_parts(learner: Learner[Any], prompt: Prompt, *, steps: int | None = None) -> Tensor:
     """Predictions (P, n[, q], k), so many prompts at a time that memory stays bounded."""
-    rows = prompts_at_once(learner, prompt, prompt.asked.shape[2])
-    parts = [
-        predict(learner, prompt.select(slice(start, start + rows)), steps=steps)
-        for start in range(0, prompt.batch, rows)
-    ]
-    return torch.cat(parts)
+    size = bytes_asked(learner, prompt, prompt.asked.shape[2])
+    return map_prompts(
+        lambda part: predict(learner, part, steps=steps), prompt, bytes_per_prompt=size
+    )
 
 
 def _residuals(

@@ -28,6 +28,7 @@ def span_test(
     queries: int | Tensor = 100,
     steps: int | None = None,
     seed: int = 0,
+    label: str | None = None,
 ) -> Measured:
     """The part of the induced weights outside the span of the examples: |w - Pw| / |w|.
 
@@ -36,7 +37,8 @@ def span_test(
     everything, and the residual says nothing. `span_chance` has what weights at random have.
     """
     weights = induced_weights(learner, prompt, queries=queries, steps=steps, seed=seed)
-    return _by_examples(outside_span(weights, prompt)[0], prompt, learner.name)
+    outside = outside_span(weights, prompt)[0]  # (P, n)
+    return _by_examples(outside, prompt, learner.name if label is None else label)
 
 
 def span_chance(prompt: Prompt) -> Measured:

@@ -8,8 +8,8 @@ import typer
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from innerloop.analysis.error import error_curve
 from innerloop.analysis.drawing import draw_error_curve, draw_training, save_figure_and_table
+from innerloop.analysis.error import error_curve
 from innerloop.cli.evaluate import error_table
 from innerloop.cli.progress import progress_bar
 from innerloop.cli.train import shown_progress, stopped

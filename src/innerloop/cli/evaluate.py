@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from innerloop.analysis.error import error_curve
 from innerloop.analysis.drawing import draw_error_curve, save_figure_and_table
+from innerloop.analysis.error import error_curve
 from innerloop.cli.progress import progress_bar
 from innerloop.cli.specs import build, find, parse_spec
 from innerloop.cli.subjects import read_subjects

@@ -3,85 +3,93 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 
-from innerloop.analysis.drawing import COLOURS, MARKERS, heatmap, name, plain
-from innerloop.studies.fu2023.layers import Measure
-from innerloop.studies.fu2023.trends import (
-    DESCENT,
-    NEWTON,
-    linear_steps,
-    logarithmic_steps,
-)
+from innerloop.analysis import drawing
+from innerloop.studies.fu2023 import newton_layers
+from innerloop.studies.fu2023.newton_layers import DESCENT, NEWTON
 from innerloop.studies.study import Tables
-from innerloop.studies.tables import rows_where
 
 
 def draw_similarity(
-    axes: Axes, tables: Tables, measure: Measure, algorithm: str, *, logarithmic: bool = False
+    axes: Axes,
+    tables: Tables,
+    measure: newton_layers.Measure,
+    algorithm: str,
+    *,
+    logarithmic: bool = False,
 ) -> None:
     """The similarity of every layer with the steps of an algorithm; the best are framed.
 
-    From the tables `similarities` and `best`. Of many steps some twenty are shown, at equal
-    distances or ratios, and the frame is on the nearest of them (`nearest_row`).
+    Of many steps some twenty are shown, at equal distances or ratios, and the frame is on the
+    nearest of them (`nearest_row`).
     """
-    table = rows_where(tables["similarities"], {"measure": measure, "algorithm": algorithm})
-    values = table.pivot(index="step", columns="layer", values="similarity")
+    own = {"measure": measure, "label": algorithm}
+    table = drawing.rows_where(tables["by-layer-step"], own)
+    values = table.pivot(index="step", columns="layer", values="mean")
     count = int(table["step"].to_numpy().max()) + 1
-    shown = logarithmic_steps(count) if logarithmic else linear_steps(count)
+    shown = (
+        newton_layers.logarithmic_steps(count) if logarithmic else newton_layers.linear_steps(count)
+    )
     values = values.loc[shown, :]
-    best = _first_seed(tables["best"], measure, algorithm)
+    best = best_steps(tables, measure, algorithm)
     frames = {
-        column: nearest_row(shown, int(step), logarithmic=logarithmic)
-        for column, step in enumerate(best["step"])
+        column: nearest_row(shown, step, logarithmic=logarithmic)
+        for column, step in enumerate(best.values())
     }
-    heatmap(
+    drawing.heatmap(
         axes, values.to_numpy(float), rows=shown, columns=list(values.columns), best=frames,
         limits=(0.0, 1.0), bar=measure,
     )  # fmt: skip
     words = "iteration" if algorithm == NEWTON else "steps"
     scale = ", log scale" if logarithmic else ""
-    name(axes, title=f"{measure}, {algorithm}{scale}", x="layer", y=f"{algorithm}: {words}")
+    title = f"{measure}, {algorithm}{scale}"
+    drawing.name(axes, title=title, x="layer", y=f"{algorithm}: {words}")
 
 
-def draw_matches(axes: Axes, tables: Tables, measure: Measure) -> None:
+def draw_matches(axes: Axes, tables: Tables, measure: newton_layers.Measure) -> None:
     """The best match of each layer, in both algorithms, with the lines through what is fitted."""
     for index, (algorithm, logarithmic) in enumerate(((NEWTON, False), (DESCENT, True))):
-        rows = _first_seed(tables["best"], measure, algorithm)
-        colour = COLOURS[index]
+        best = best_steps(tables, measure, algorithm)
+        colour = drawing.COLOURS[index]
         axes.plot(
-            rows["layer"], rows["step"], color=colour, marker=MARKERS[index],
+            list(best), list(best.values()), color=colour, marker=drawing.MARKERS[index],
             linestyle="none", markersize=6, label=f"best match: {algorithm}",
             markerfacecolor="none" if logarithmic else colour,  # both show where they agree
         )  # fmt: skip
-        fitted = rows_where(rows, {"fitted": True})
-        if len(fitted) > 1:
-            _draw_line(axes, fitted, colour, logarithmic=logarithmic)
+        fitted = best_steps(tables, measure, algorithm, "fitted")
+        chosen = {layer: step for layer, step in best.items() if fitted[layer] > 0.5}
+        if len(chosen) > 1:
+            _draw_line(axes, chosen, colour, logarithmic=logarithmic)
     axes.set_yscale("symlog", linthresh=1)  # with the start, which is step 0
-    plain(axes)
-    name(axes, title=f"best match by {measure}", x="layer", y="steps of the algorithm")
+    drawing.plain(axes)
+    drawing.name(axes, title=f"best match by {measure}", x="layer", y="steps of the algorithm")
 
 
-def _draw_line(axes: Axes, rows: pd.DataFrame, colour: str, *, logarithmic: bool) -> None:
-    """The line through the steps, or through their logarithms."""
-    layers, steps = rows["layer"].to_numpy(float), rows["step"].to_numpy(float)
+def _draw_line(axes: Axes, best: dict[int, float], colour: str, *, logarithmic: bool) -> None:
+    """The line through the steps by layer, or through their logarithms."""
+    layers, steps = np.array(list(best), float), np.array(list(best.values()))
     values = np.log(np.maximum(steps, 1)) if logarithmic else steps
     slope, start = np.polyfit(layers, values, 1)
     places = np.linspace(layers.min(), layers.max(), 50)
     drawn = slope * places + start
-    told = "exponential" if logarithmic else "line"
+    kind, style = ("exponential", "--") if logarithmic else ("line", "-")
     axes.plot(
-        places, np.exp(drawn) if logarithmic else drawn,
-        color=colour, linewidth=1.2, linestyle="--" if logarithmic else "-", label=f"{told} fitted",
+        places, np.exp(drawn) if logarithmic else drawn, color=colour, linewidth=1.2,
+        linestyle=style, label=f"{kind} fitted",
     )  # fmt: skip
 
 
-def _first_seed(best: pd.DataFrame, measure: Measure, algorithm: str) -> pd.DataFrame:
-    return rows_where(best, {"seed": 0, "measure": measure, "algorithm": algorithm})
+def best_steps(
+    tables: Tables, measure: newton_layers.Measure, algorithm: str, value: str = "best match"
+) -> dict[int, float]:
+    """The step that is most like each layer, or another value, by layer; the mean over seeds."""
+    own = {"value": value, "measure": measure, "label": algorithm}
+    rows = drawing.rows_where(tables["by-layer"], own)
+    return dict(zip(rows["layer"].astype(int), rows["mean"].astype(float), strict=True))
 
 
-def nearest_row(shown: Sequence[int], step: int, *, logarithmic: bool) -> int:
+def nearest_row(shown: Sequence[int], step: float, *, logarithmic: bool) -> int:
     """The row of the step that is shown nearest to one, by distance or by ratio.
 
     The start is a row of its own: it matches layers that have done nothing, so that no step is

@@ -1,0 +1,199 @@
+"""Figures 7, 9 and 10: of all candidate algorithms, layers are most like Newton's method.
+
+Figure 7 and 10 by induced weights (SimW), figure 9 by errors (SimE) as well.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from innerloop.analysis import Measured, drawing, induced_weights
+from innerloop.analysis.drawing import EXAMPLES
+from innerloop.analysis.similarity import weight_cosines
+from innerloop.core.iterate import iterate
+from innerloop.core.learner import Learner
+from innerloop.core.prompt import Prompt
+from innerloop.studies.claim import Claim, at_least, at_most
+from innerloop.studies.fu2023 import newton_layers
+from innerloop.studies.fu2023.heatmaps import best_steps, draw_matches, draw_similarity
+from innerloop.studies.fu2023.layer_matches import SMALLER, standard_runs
+from innerloop.studies.fu2023.newton_layers import DESCENT, LEAST, MEASURES, MODEL, NEWTON, ONLINE
+from innerloop.studies.lab import Lab
+from innerloop.studies.study import Measures, Tables, declare
+
+ALGORITHMS = (NEWTON, DESCENT, ONLINE, LEAST)
+EARLY = 2
+"""The layer of figure 10 that has learned nothing yet."""
+
+
+def _draw_fig7(tables: Tables) -> Figure:
+    curves = tables["by-layer-examples"]
+    layers = list(dict.fromkeys(curves["layer"]))
+    figure, axes = drawing.panels(3 + len(layers), columns=3, size=(4.0, 3.3))
+    draw_similarity(axes[0], tables, "SimW", NEWTON)
+    draw_similarity(axes[1], tables, "SimW", DESCENT)
+    draw_matches(axes[2], tables, "SimW")
+    best = {algorithm: best_steps(tables, "SimW", algorithm) for algorithm in (NEWTON, DESCENT)}
+    for panel, layer in zip(axes[3:], layers, strict=True):
+        rows = drawing.rows_where(curves, {"layer": layer})
+        drawing.draw_curves(panel, rows, x="examples", order=ALGORITHMS, log=False)
+        if rows["mean"].to_numpy(float).max() < 0.5:  # like none: not to be seen in close-up
+            panel.set_ylim(-0.1, 1.05)
+        steps = f"k = {best[NEWTON][layer]:.3g} of Newton, {best[DESCENT][layer]:.3g} of descent"
+        drawing.name(panel, title=f"layer {layer}: {steps}", x=EXAMPLES, y="SimW")
+    drawing.legend(figure, axes)
+    return figure
+
+
+@declare(
+    paper="fu2023",
+    id="fig7",
+    also=("fig10",),
+    title="By induced weights, too, layers match Newton's iterations linearly",
+    claims=(
+        *newton_layers.trend_claims("SimW"),
+        Claim(
+            name="layer-2",
+            sentence="Layer 2 has learned nothing yet: it has no similarity to any algorithm.",
+            quantity=f"SimW of layer {EARLY} with the algorithm that it is most like",
+            statistic=lambda m: m["most like"],
+            criterion=at_most(
+                0.2,
+                "the paper says zero; at a cosine of 0.2 a twenty-fifth of the square is shared",
+            ),
+            over="prompts",
+            paper="0",
+        ),
+        Claim(
+            name="last-layer-least-squares",
+            sentence="The last layer computes least squares, given more than one example.",
+            quantity="SimW of the last layer with least squares, mean over two examples and more",
+            statistic=lambda m: m[LEAST][..., -1, 1:].mean(dim=-1),
+            criterion=at_least(0.9, "the paper's curve is near 1 but for a dip at d examples"),
+            over="prompts",
+        ),
+        Claim(
+            name="dip",
+            sentence="At d examples least squares is less like the model than Newton's method.",
+            quantity="SimW of the last layer with its best Newton iteration, less that with least "
+            "squares, at d examples",
+            statistic=lambda m: m["Newton at d"] - m["least squares at d"],
+            criterion=at_least(0.0, "the paper sees a dip for least squares alone"),
+            over="prompts",
+        ),
+    ),
+    draw=_draw_fig7,
+    runs=standard_runs,
+    minutes={"smoke": 0.2, "laptop": 6, "paper": 2500},
+    smaller=SMALLER,
+    notes=("Gradient descent has the rate 1/L of each prefix.",),
+)
+def fig7(lab: Lab) -> Measures:
+    """SimW of every layer with every step, and by the number of examples at three layers."""
+    layers = newton_layers.read_layers(lab, MODEL)
+    if lab.seed == 0:
+        lab.note(f"The paper's layer 2 is one of 12, here of {layers.learner.steps}.")
+    known = newton_layers.algorithms(lab, *ALGORITHMS)
+    trends = newton_layers.trends_of(lab, layers, known, ("SimW",))
+    both = {key: trend for key, trend in trends.items() if key[1] in (NEWTON, DESCENT)}
+    curves = _by_examples(lab, layers, trends)
+    at_dims = layers.prompt.dims - 1  # examples are counted from one
+    return {
+        **newton_layers.measures_of(lab, both),
+        **curves,
+        "most like": most_like(trends),
+        "Newton at d": curves[NEWTON].at(layer=-1, examples=at_dims),
+        "least squares at d": curves[LEAST].at(layer=-1, examples=at_dims),
+    }
+
+
+def most_like(trends: newton_layers.Trends) -> Measured:
+    """The similarity of the early layer with the algorithm that it is most like."""
+    several = [trend.at_best.at(layer=EARLY - 1) for trend in trends.values()]
+    return max(several, key=lambda each: float(each.values.mean()))
+
+
+def _by_examples(
+    lab: Lab, layers: newton_layers.Layers, trends: newton_layers.Trends
+) -> dict[str, Measured]:
+    """SimW of the layers of figure 10 with their best matches, from one example on."""
+    lab.tell("induced weights")
+    number, prompt = layers.learner.steps, layers.prompt
+    weights = induced_weights(
+        layers.learner, prompt, queries=layers.queries, every_step=True
+    )  # (A, P, n, d, k)
+    shown = sorted({EARLY, min(EARLY + 1, number), number})
+    curves: dict[str, Measured] = {}
+    for label, algorithm in newton_layers.algorithms(lab, *ALGORITHMS).items():
+        each: dict[int, Measured] = {}
+        for layer in shown:
+            step = int(trends["SimW", label].best[layer - 1])
+            cosines = weight_cosines(weights[layer], _weights(algorithm, prompt, step))  # (P, n)
+            each[layer] = Measured(values=cosines, axes=("examples",))
+        curve = Measured.stack("layer", each).at(examples=slice(1, None))
+        curves[label] = replace(curve, label=label)
+    return curves
+
+
+def _weights(algorithm: Learner[Any], prompt: Prompt, steps: int) -> Tensor:
+    """The weights (P, n, d, k) of a linear learner after so many steps."""
+    *_, state = iterate(algorithm, prompt, steps=steps)
+    return algorithm.weights(prompt, state)
+
+
+def _draw_fig9(tables: Tables) -> Figure:
+    rows = drawing.rows_where(tables["by-layer"], {"value": "similarity"})
+    figure, axes = drawing.facets(
+        rows, "measure", x="layer", title="{} with the best match".format, names=("layer", ""),
+        order=ALGORITHMS, log=False, columns=2, size=(4.4, 3.3),
+    )  # fmt: skip
+    for measure, panel in axes.items():
+        panel.set_ylabel(measure, fontsize=9)
+    drawing.legend(figure, axes.values())
+    return figure
+
+
+def _most_like_newton(other: str, measure: newton_layers.Measure = "SimE") -> Claim:
+    """Newton's method is nearer than another."""
+    words = other.replace(" ", "-") if measure == "SimE" else f"{other.replace(' ', '-')}-weights"
+    return Claim(
+        name=f"not-{words}",
+        sentence=f"The transformer resembles Newton's method more than {other} ({measure}).",
+        quantity=f"{measure} with Newton's method less {measure} with {other}, each at its best "
+        "match, mean over the layers in which the error falls",
+        statistic=newton_layers.nearer_newton(other, measure),
+        criterion=at_least(0.0, "the paper's curve of Newton's method is the uppermost"),
+        over="prompts",
+    )
+
+
+@declare(
+    paper="fu2023",
+    id="fig9",
+    title="Of the candidate algorithms, the transformer resembles Newton's method the most",
+    claims=(
+        _most_like_newton(DESCENT),
+        _most_like_newton(ONLINE),
+        _most_like_newton(LEAST),
+        _most_like_newton(DESCENT, "SimW"),
+    ),
+    draw=_draw_fig9,
+    runs=standard_runs,
+    minutes={"smoke": 0.2, "laptop": 6, "paper": 2500},
+    smaller=SMALLER,
+    notes=(
+        "Gradient descent has the rate 1/L of each prefix. It has far more steps to choose a "
+        "best match from than Newton's method has, which is in its favour.",
+    ),
+)
+def fig9(lab: Lab) -> Measures:
+    """The similarity of each layer with its best match in every candidate algorithm."""
+    layers = newton_layers.read_layers(lab, MODEL)
+    known = newton_layers.algorithms(lab, *ALGORITHMS)
+    trends = newton_layers.trends_of(lab, layers, known, MEASURES)
+    return {
+        "compared": newton_layers.by_layer("compared", layers.compared[None]),
+        **{f"{trend.name}, at best": trend.at_best for trend in trends.values()},
+    }

@@ -1,0 +1,306 @@
+"""A trained model read after each of its layers, and which steps of algorithms these match.
+
+Shapes: P prompts, n points, q queries, d dimensions, L layers (A with the embedding before them),
+C steps of an algorithm with its start.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from innerloop.analysis import Measured, Statistic, best_matches, fit_readouts, match_all
+from innerloop.analysis.matching import explained, falling_steps
+from innerloop.core.learner import Learner
+from innerloop.core.prompt import Prompt
+from innerloop.learners import OLS, GradientDescent, Newton, OnlineGradientDescent
+from innerloop.studies.claim import Claim, at_least
+from innerloop.studies.lab import Lab
+from innerloop.studies.study import Measures
+
+Measure = Literal["SimE", "SimW"]
+"""Cosines of errors, and of induced weights: Fu et al. (2023), section 3.4."""
+MEASURES: tuple[Measure, ...] = ("SimE", "SimW")
+MODEL = "transformer"
+"""The label of the run."""
+NEWTON, DESCENT = "Newton", "gradient descent"
+ONLINE, LEAST = "online gradient descent", "least squares"
+FEWEST = 5
+"""Layers that tell a line from an exponential.
+
+Of five numbers that double a line explains 0.87, and leaves more than a tenth to speak against it;
+of four it explains 0.92, of three 0.96.
+"""
+
+
+def newton(lab: Lab) -> Newton:
+    """As many iterations as there are on the figures' axes."""
+    return Newton(steps=lab.choose(smoke=6, laptop=20, paper=30))
+
+
+def descent_steps(lab: Lab) -> int:
+    """Gradient steps on the figures' axes."""
+    return lab.choose(smoke=20, laptop=400, paper=800)
+
+
+def algorithms(lab: Lab, *names: str) -> dict[str, Learner[Any]]:
+    """Some of what layers are compared with, by name; gradient descent at 1/L of each prefix."""
+    every = {
+        NEWTON: newton(lab), DESCENT: GradientDescent(descent_steps(lab)),
+        ONLINE: OnlineGradientDescent(), LEAST: OLS(),
+    }  # fmt: skip
+    return {name: every[name] for name in names}
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Layers:
+    """A model that is read after each layer, on test prompts."""
+
+    learner: Learner[Any]
+    prompt: Prompt
+    queries: Tensor
+    """(P, q, d): inputs of the prompt's own distribution, which induced weights are fitted on."""
+    errors: Measured
+    """By layer, the embedding's first, and by examples."""
+
+    @property
+    def falling(self) -> Tensor:
+        """(L,): 1 for the layers in which the error after the last example still falls, else 0."""
+        mask = torch.zeros(self.learner.steps + 1, dtype=torch.float64)  # (A,)
+        mask[list(falling_steps(self.errors.values[:, :, -1].mean(dim=0)))] = 1
+        return mask[1:]
+
+    @property
+    def compared(self) -> Tensor:
+        """(L,): the same, or the last layer alone where the error falls in none."""
+        last = torch.eye(self.learner.steps, dtype=torch.float64)[-1]  # (L,)
+        return self.falling if bool(self.falling.any()) else last
+
+
+def read_layers(lab: Lab, label: str) -> Layers:
+    """Fit a readout to every layer of a run on prompts of their own, and read test prompts."""
+    config = lab.config(label)
+    number = lab.choose(smoke=256, laptop=20_000, paper=50_000)
+    lab.tell(f"readouts of {label}")
+    many = lab.draw(config.task, config.points, prompts=number, purpose="readouts")
+    return read_prompts(lab, fit_readouts(lab.learner(label), many), label)
+
+
+def read_prompts(
+    lab: Lab,
+    learner: Learner[Any],
+    label: str,
+    *,
+    prompts: int | None = None,
+    purpose: str = "test",
+) -> Layers:
+    """Read a learner after each layer on prompts of a run's task, with further inputs of each."""
+    task, points = lab.config(label).task, lab.config(label).points
+    number = lab.choose(smoke=3 * task.dims, laptop=40, paper=200)
+    drawn = lab.draw(task, points + number, prompts=prompts, purpose=purpose)
+    prompt = Prompt(xs=drawn.xs[:, :points], ys=drawn.ys[:, :points])
+    errors = lab.error(learner, prompt, task, by="both", axis="layer", label=label)
+    errors = replace(errors, shown={"layer": range(1, learner.steps + 1)})
+    return Layers(learner=learner, prompt=prompt, queries=drawn.xs[:, points:], errors=errors)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Trend:
+    """The similarity of a model's layers with the steps of an algorithm."""
+
+    similarity: Measured
+    """By layer, without the embedding, and by step."""
+    falling: Tensor
+    """(L,): 1 for the layers in which the error falls, else 0."""
+
+    @property
+    def name(self) -> str:
+        """The measure and the algorithm."""
+        return f"{self.similarity.keys['measure']}, {self.similarity.label}"
+
+    @property
+    def best(self) -> Tensor:
+        """(L,): the step that is most like each layer."""
+        return best_matches(self.similarity.values.mean(dim=0))
+
+    @property
+    def fitted(self) -> Tensor:
+        """(L,): 1 for the layers whose matches a line is put through, else 0.
+
+        Not for those that match the algorithm's last step: they might match a later one.
+        """
+        return self.falling * (self.best < self.similarity.values.shape[2] - 1)
+
+    @property
+    def at_best(self) -> Measured:
+        """The similarity with the best match of each layer."""
+        where = self.best.expand(self.similarity.prompts, -1)[..., None]  # (P, L, 1)
+        return self._by_layer("similarity", self.similarity.values.gather(2, where)[..., 0])
+
+    def by_layer(self) -> dict[str, Measured]:
+        """All but the whole table of similarities, by name: what claims and figures need."""
+        return {
+            f"{self.name}, at best": self.at_best,
+            f"{self.name}, best": self._by_layer("best match", self.best[None]),
+            f"{self.name}, fitted": self._by_layer("fitted", self.fitted[None]),
+            "falling": by_layer("falling", self.falling[None]),
+        }
+
+    def _by_layer(self, value: str, values: Tensor) -> Measured:
+        return by_layer(value, values, self.similarity.keys["measure"], self.similarity.label)
+
+
+Trends = Mapping[tuple[Measure, str], Trend]
+"""By measure and algorithm."""
+
+
+def by_layer(value: str, values: Tensor, measure: str = "", label: str = "") -> Measured:
+    """Values (P, L) of layers from the first on; a column `value` tells what they are."""
+    return Measured(
+        values=values, axes=("layer",), label=label, keys={"value": value, "measure": measure},
+        ticks={"layer": range(1, values.shape[1] + 1)},
+    )  # fmt: skip
+
+
+def trends_of(
+    lab: Lab,
+    layers: Layers,
+    algorithms: Mapping[str, Learner[Any]],
+    measures: Sequence[Measure] = ("SimE",),
+) -> dict[tuple[Measure, str], Trend]:
+    """How a model's layers match the steps of each algorithm, by each measure."""
+    trends: dict[tuple[Measure, str], Trend] = {}
+    for measure in measures:
+        lab.tell(f"{measure} of {layers.learner.name}")
+        several = match_all(
+            layers.learner, algorithms, layers.prompt, queries=layers.queries, exact=True,
+            measure="sim_e" if measure == "SimE" else "sim_w", axes=("layer", "step"),
+        )  # fmt: skip
+        for label, one in several.items():
+            similarity = replace(
+                one.at(layer=slice(1, None)), keys={"measure": measure},
+                shown={"step": drawn_steps(one.values.shape[2])},
+            )  # fmt: skip
+            trends[measure, label] = Trend(similarity=similarity, falling=layers.falling)
+    return trends
+
+
+def measures_of(lab: Lab, trends: Trends) -> Measures:
+    """The measures of several trends; what lines explain of them is a table of its own.
+
+    A note tells where too few layers can be fitted.
+    """
+    rows: list[dict[str, Any]] = []
+    for (measure, algorithm), trend in trends.items():
+        number = int(trend.fitted.sum())
+        steps, logarithms = explained(_places(trend.best), trend.best, trend.fitted)  # () each
+        rows.append(
+            {
+                "measure": measure, "algorithm": algorithm, "layers": number,
+                "R^2 of a line": float(steps), "R^2 of an exponential": float(logarithms),
+            }
+        )  # fmt: skip
+        if number < FEWEST:
+            lab.note(
+                f"Seed {lab.seed}: the steps of {algorithm} matched by {measure} can be "
+                f"fitted at {number} layers only. Nothing is concluded of their trend from fewer "
+                f"than {FEWEST}."
+            )
+    lab.table("fits", {key: [row[key] for row in rows] for key in rows[0]}, by_seed=True)
+    tables = {trend.name: trend.similarity for trend in trends.values()}
+    return tables | {k: each for trend in trends.values() for k, each in trend.by_layer().items()}
+
+
+def _places(matches: Tensor) -> Tensor:
+    """The numbers (L,) of the layers that have matches (.., L)."""
+    return torch.arange(1, matches.shape[-1] + 1, dtype=torch.float64)
+
+
+def over_layers(values: Tensor, chosen: Tensor) -> Tensor:
+    """The mean (..) of values (.., L) over layers that are chosen by ones (.., L); NaN of none."""
+    return (values * chosen).sum(dim=-1) / chosen.sum(dim=-1)
+
+
+def nearer_newton(other: str, measure: Measure) -> Statistic:
+    """The similarity with Newton's method less that with another, over the layers compared."""
+    one, two = f"{measure}, {NEWTON}, at best", f"{measure}, {other}, at best"
+    return lambda m: over_layers(m[one] - m[two], m["compared"])
+
+
+def fitted(name: str, number: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Statistic:
+    """A number of the places and best steps (.., L) of a trend, and of which of them are fitted.
+
+    NaN, which concludes nothing, where too few layers can be fitted.
+    """
+
+    def statistic(m: Mapping[str, Tensor]) -> Tensor:
+        matches, chosen = best_matches(m[name]).double(), m[f"{name}, fitted"]  # (.., L) each
+        value = number(_places(matches), matches, chosen)  # (..)
+        return torch.where(chosen.sum(dim=-1) < FEWEST, torch.nan, value)
+
+    return statistic
+
+
+def linear(places: Tensor, matches: Tensor, chosen: Tensor) -> Tensor:
+    """How much more a line explains of the matches than of their logarithms."""
+    steps, logarithms = explained(places, matches, chosen)  # (..) each
+    return steps - logarithms
+
+
+def trend_claims(measure: Measure) -> tuple[Claim, ...]:
+    """Layers are like Newton's iterations; these grow in a line, gradient steps exponentially."""
+    word = {"SimE": "errors", "SimW": "weights"}[measure]
+    return (
+        Claim(
+            name=f"{word}-like-newton",
+            sentence=f"The layers' {word} are very like those of Newton's iterations.",
+            quantity=f"{measure} with the best-matching iteration, mean over the layers in which "
+            "the error falls",
+            statistic=lambda m: over_layers(m[f"{measure}, {NEWTON}, at best"], m["falling"]),
+            criterion=at_least(
+                0.9,
+                "the paper calls the similarity very high; at a cosine of 0.9 a fifth of the "
+                "square is not shared",
+            ),
+            over="prompts",
+        ),
+        Claim(
+            name=f"{word}-newton-linear",
+            sentence="The best-matching Newton iteration grows linearly from layer to layer, not "
+            "exponentially.",
+            quantity=f"R^2 of a line through the iterations matched by {measure}, less that of a "
+            "line through their logarithm, over the layers in which the error falls (but those "
+            "that match the last iteration run)",
+            statistic=fitted(f"{measure}, {NEWTON}", linear),
+            criterion=at_least(0.0, "the line fits better where the growth is linear"),
+            over="prompts",
+        ),
+        Claim(
+            name=f"{word}-descent-exponential",
+            sentence="The best-matching number of gradient steps grows exponentially.",
+            quantity=f"R^2 of a line through the logarithm of the steps matched by {measure}, less "
+            "that of a line through the steps themselves",
+            statistic=fitted(f"{measure}, {DESCENT}", lambda *fit: -linear(*fit)),
+            criterion=at_least(0.0, "the line fits better where the growth is exponential"),
+            over="prompts",
+        ),
+    )
+
+
+def drawn_steps(count: int) -> list[int]:
+    """The steps that tables and heatmaps show."""
+    return sorted({*linear_steps(count), *logarithmic_steps(count)})
+
+
+def linear_steps(count: int) -> list[int]:
+    """Some twenty of `count` steps from 0 on, at equal distances; all where there are few."""
+    return list(range(0, count, max(1, -(-(count - 1) // 20))))
+
+
+def logarithmic_steps(count: int) -> list[int]:
+    """The start and some twenty of `count` steps from 1 on, at equal ratios, with the last."""
+    ratios = torch.linspace(0, 1, 20, dtype=torch.float64)  # (20,)
+    from_one = {round((count - 1) ** float(ratio)) for ratio in ratios} if count > 1 else set()
+    return sorted({0, *from_one})
