@@ -168,7 +168,7 @@ def test_studies_are_listed_with_what_was_found_here(
     code, out, _ = command("studies", "--json", str(numbers))
     assert code == 0
     assert "test2024/fig2 (fig9)" in out
-    assert "2 min" in out
+    assert "2 minutes" in out
     first, second = json.loads(numbers.read_text())
     assert first["found"]["scale"] == "laptop"
     assert first["found"]["verdicts"]["against"] == "not confirmed"
@@ -222,7 +222,7 @@ def test_training_is_counted_once_for_runs_that_studies_share(
     docs = tmp_path / "docs"
     page = str(tmp_path / "report.html")
     assert command("report", "-o", page, "--docs", str(docs))[0] == 0
-    assert "training 2.0 h, each run counted once" in (docs / "README.md").read_text("utf-8")
+    assert "training 2 hours, each run counted once" in (docs / "README.md").read_text("utf-8")
 
 
 def test_progress_is_a_line_a_job_without_a_terminal_and_a_bar_with_one(
@@ -230,16 +230,16 @@ def test_progress_is_a_line_a_job_without_a_terminal_and_a_bar_with_one(
 ) -> None:
     begun = Progress(0.1, None, 3, 0, ("training model 10%",))
     later = Progress(0.5, 600.0, 3, 1, ("measuring x: OLS()",))
-    assert headline(later) == "1 of 3 jobs done, about 10 min left"
+    assert headline(later) == "1 of 3 jobs done, about 10 minutes left"
     with shown_progress(Console(force_terminal=False)) as listener:
         for progress in (begun, later, later):
             listener(progress)
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["1 of 3 jobs done, about 10 min left (now measuring x: OLS())"]
+    assert lines == ["1 of 3 jobs done, about 10 minutes left (now measuring x: OLS())"]
     with shown_progress(Console(force_terminal=True, width=100)) as listener:
         listener(later)
     out = capsys.readouterr().out
-    assert "about 10 min left" in out
+    assert "about 10 minutes left" in out
     assert "measuring x: OLS()" in out
 
 

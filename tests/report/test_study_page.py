@@ -135,6 +135,7 @@ def test_numbers_and_times_in_words() -> None:
     # Of a criterion of at most 10: none of the interval meets it, and one can read that.
     missed = judge(claim, [Quantity(10.1, 10.004, 10.2)], "laptop")
     assert words.measured(missed) == "10.1 (10.004 to 10.2)"
-    told = [words.duration(seconds) for seconds in (0.2, 12, 600, 3.5 * 3600, 50 * 3600)]
-    assert told == ["less than 1 s", "12 s", "10 min", "3.5 h", "50 h"]
+    times = [words.duration(seconds) for seconds in (0.2, 12, 600, 3.5 * 3600, 50.1 * 3600)]
+    assert times == ["a moment", "12 seconds", "10 minutes", "3 hours and 30 minutes", "50 hours"]
     assert (words.count(1, "study"), words.count(3, "study")) == ("1 study", "3 studies")
+    assert words.count(51_969, "parameter") == "51,969 parameters"

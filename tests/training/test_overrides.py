@@ -86,7 +86,7 @@ def test_named_optimizers_and_nested_growth() -> None:
         (["batch=many"], "valid integer"),
         (["model.dims=9"], "it follows the task"),
         (["model.kind=lsmt"], "lsmt"),
-        (["steps=["], "cannot read the settings"),
+        (["steps=["], "the key 'steps' is '[', which is no number"),
         (["steps=${nothing}"], "nothing"),
     ],
 )

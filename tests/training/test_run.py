@@ -17,11 +17,11 @@ from innerloop.core.prompt import Prompt
 from innerloop.training.config import RunConfig
 from innerloop.training.divergence import FAR, DivergenceError
 from innerloop.training.lock import LockedError, locked
-from innerloop.training.loop import Trainer
 from innerloop.training.optimizer import Optimizers
 from innerloop.training.run import Run, RunError
 from innerloop.training.store import Store
 from innerloop.training.train import Report
+from innerloop.training.trainer import Trainer
 from tests.training.configs import LOOP, tiny
 
 

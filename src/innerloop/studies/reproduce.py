@@ -57,11 +57,11 @@ def make_plan(
     known: list[Outcome] = []
     left: list[Study] = []
     for study in studies:
-        found = None if again else find_result(results, study, scale=scale, seeds=seeds)
-        if found is None:
+        result = None if again else find_result(results, study, scale=scale, seeds=seeds)
+        if result is None:
             left.append(study)
         else:
-            known.append(Outcome(study=study, result=found, known=True))
+            known.append(Outcome(study=study, result=result, known=True))
     board = Board.of(left, scale=scale, seeds=seeds, store=store)
     return Plan(known=tuple(known), board=board)
 

@@ -19,7 +19,7 @@ from torch.nn.functional import normalize
 
 from innerloop.core.errors import ShiftError
 from innerloop.core.prompt import Prompt
-from innerloop.core.task import Task
+from innerloop.core.task import PromptForm, Task
 from innerloop.tasks.covariance import random_bases, skewed_spectrum, stretch
 from innerloop.tasks.draws import normal, signs, uniform
 from innerloop.tasks.function import FunctionTask, with_noise
@@ -51,9 +51,7 @@ class Shift(Task):
     @classmethod
     def _taken_from(cls, task: Task, values: dict[str, Any]) -> dict[str, Any]:
         """The values with the task's dims and dtype, if the task can be shifted."""
-        reason = cls.refusal(task)
-        if reason is not None:
-            raise ShiftError(f"{cls.__name__} cannot shift {type(task).__name__}: {reason}.")
+        cls.require(task)
         taken = {"dims": task.dims, "dtype": task.dtype}
         for name, value in taken.items():
             if values.get(name, value) != value:
@@ -62,6 +60,13 @@ class Shift(Task):
                     "leave it out, a shift takes it from its task."
                 )
         return {**values, **taken}
+
+    @classmethod
+    def require(cls, task: Task) -> None:
+        """Refuse a task that the shift makes no sense for."""
+        reason = cls.refusal(task)
+        if reason is not None:
+            raise ShiftError(f"{cls.__name__} cannot shift {type(task).__name__}: {reason}.")
 
     @classmethod
     def refusal(cls, task: Task) -> str | None:
@@ -74,6 +79,11 @@ class Shift(Task):
                 "give a task such as LinearRegression"
             )
         return None
+
+    @property
+    def form(self) -> PromptForm:
+        """That of the task."""
+        return self.task.form
 
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
         """The inputs of the task, and no queries."""
@@ -295,8 +305,12 @@ SHIFTS: dict[str, type[Shift]] = {
 _FACTORS = {"1/3": 1 / 3, "1/2": 1 / 2, "2": 2.0, "3": 3.0}
 
 
-def papers_shifts(task: FunctionTask) -> dict[str, Shift]:
-    """Every shift that the papers test a model on, by name; without those that refuse the task."""
+def papers_shifts(task: Task) -> dict[str, Shift]:
+    """Every shift that the papers test a model on, by name; without those that refuse the task.
+
+    A ShiftError for a task that cannot be shifted at all.
+    """
+    Shift.require(task)
     wanted: dict[str, tuple[type[Shift], dict[str, float]]] = {
         name: (kind, {}) for name, kind in SHIFTS.items() if "factor" not in kind.model_fields
     }
