@@ -12,6 +12,7 @@ from innerloop.cli.main import main
 from innerloop.models.checkpoint import save
 from innerloop.tasks.linear import LinearRegression
 from innerloop.tasks.shifts import papers_shifts
+from innerloop.training.estimate import step_cost
 from innerloop.training.recipes import RECIPES, find_recipe
 from innerloop.training.run import Run
 from innerloop.training.store import Store
@@ -162,6 +163,9 @@ def test_bench_times_a_recipe(command: Command, tmp_path: Path) -> None:
     forward = 64 * tokens * (24 * width**2 + 4 * tokens * width)
     expected = (loops + 2 * window) * forward / 1e9
     assert rows[0]["gigaflops"] == pytest.approx(expected, rel=0.15)
+    config = find_recipe("looped-linear", "smoke")
+    assert step_cost(config, config.steps - 1) == pytest.approx(1e9 * expected, rel=0.1)
+    assert all(row["minutes"] > 0 for row in rows)
 
 
 def test_the_demo_trains_draws_and_writes_a_page(command: Command, tmp_path: Path) -> None:
