@@ -16,7 +16,7 @@ from innerloop.cli.reproduce_progress import QUIET, headline, progress_lines, sh
 from innerloop.studies import table
 from innerloop.studies.board import Progress
 from innerloop.studies.lab import Lab
-from innerloop.studies.study import Findings, Study
+from innerloop.studies.study import Measures, Study
 from tests.report.made import a_result, a_study
 from tests.studies.small import measure, small_study
 
@@ -72,7 +72,7 @@ def test_a_study_from_nothing_and_again(
     code, out, err = command("reproduce", "--all", *SMOKE, "--json", str(numbers))
     assert code == 0
     assert "2 studies at smoke scale, 1 seed: 0 measured already, 2 to measure" in out
-    assert "1 runs to train, 0 found" in out
+    assert "1 run to train, 0 found" in out
     assert "jobs done" in err
     assert "✓ confirmed It <holds>." in out
     assert "the number of against: 20 (19 to 21), criterion at most 10 (nothing is" in out
@@ -93,7 +93,7 @@ def test_a_study_from_nothing_and_again(
 def test_a_study_that_fails_is_one_sentence_and_leaves_the_others(
     command: Command, with_studies: Callable[..., None]
 ) -> None:
-    def broken(lab: Lab) -> Findings:
+    def broken(lab: Lab) -> Measures:
         raise ZeroDivisionError("by [nothing]")
 
     with_studies(small_study("broken", measure=broken), small_study("whole"))
@@ -109,7 +109,7 @@ def test_an_interruption_saves_and_the_same_command_goes_on(
 ) -> None:
     asked: list[str] = []
 
-    def interrupted(lab: Lab) -> Findings:
+    def interrupted(lab: Lab) -> Measures:
         if not asked:
             asked.append(lab.study)
             os.kill(os.getpid(), signal.SIGINT)
@@ -185,7 +185,7 @@ def test_one_study_is_told_with_its_criteria_and_runs(
     assert "criterion: at most 10 (ten times that of predicting zero)" in out
     assert "run model: linear dims=3" in out
     assert "steps=4" in out
-    assert "smoke, about 6 s: All of it." in out
+    assert "smoke, about 6 seconds: All of it." in out
     a_result(tmp_path / "results", a_study("test2024", "fig2"))
     out = command("studies", "test2024/fig9")[1]
     assert "found: 20 (19 to 21), ✗ not confirmed" in out
@@ -225,7 +225,7 @@ def test_training_is_counted_once_for_runs_that_studies_share(
     assert "training 2 hours, each run counted once" in (docs / "README.md").read_text("utf-8")
 
 
-def test_progress_is_a_line_a_job_without_a_terminal_and_a_bar_with_one(
+def test_progress_is_a_line_per_job_without_a_terminal_and_a_bar_with_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     begun = Progress(0.1, None, 3, 0, ("training model 10%",))

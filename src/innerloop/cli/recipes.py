@@ -38,10 +38,10 @@ def recipes(
         return
     rows = [_row(known, scale) for known in RECIPES]
     table = Table(title=f"Recipes at {scale} size", title_justify="left", title_style="bold")
-    table.add_column("recipe")
+    table.add_column("recipe", min_width=max(map(len, RECIPES)))  # no name is broken
     for heading in ("parameters", "steps", "time"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("paper", no_wrap=True)
+    table.add_column("paper", max_width=len("akyurek2022"))
     for row in rows:
         table.add_row(
             f"[cyan]{row['name']}[/]\n  {escape(str(row['title']))}", f"{row['parameters']:,}",

@@ -152,7 +152,7 @@ def _tell_plan(console: Console, plan: Plan, *, scale: Scale, seeds: int, worker
         return
     needed = {config.key() for study in left for config in study.seeded_runs(scale, seeds).values()}
     console.print(
-        f"{len(board.runs)} runs to train, {len(needed) - len(board.runs)} found; "
+        f"{count(len(board.runs), 'run')} to train, {len(needed) - len(board.runs)} found; "
         f"{count(workers, 'worker')}"
     )
     console.print(f"expected: {_expected(plan, scale, seeds, workers)}")
