@@ -139,6 +139,7 @@ def test_evaluate_by_step_and_by_shift(capsys: pytest.CaptureFixture[str], tmp_p
             ["evaluate", "ols", "--task", "chain", "--shift", "half-subspace"],
             "its inputs are its outputs",
         ),
+        (["evaluate", "ols", "--task", "chain", "--shift", "all"], "its inputs are its outputs"),
         (["evaluate", "gradient-descent:steps=3,start=1,2", "dims=3"], "start"),
     ],
 )

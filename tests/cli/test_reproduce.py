@@ -72,7 +72,7 @@ def test_a_study_from_nothing_and_again(
     code, out, err = command("reproduce", "--all", *SMOKE, "--json", str(numbers))
     assert code == 0
     assert "2 studies at smoke scale, 1 seed: 0 measured already, 2 to measure" in out
-    assert "1 run to train, 0 found" in out
+    assert "1 run to train, 0 trained already" in out
     assert "jobs done" in err
     assert "✓ confirmed It <holds>." in out
     assert "the number of against: 20 (19 to 21), criterion at most 10 (nothing is" in out
@@ -87,7 +87,7 @@ def test_a_study_from_nothing_and_again(
     assert "1 measured already, 0 to measure" in out
     assert "(measured already)" in out
     code, out, _ = command("reproduce", "test2024/small", "--again", *SMOKE)
-    assert "0 runs to train, 1 found" in out
+    assert "0 runs to train, 1 trained already" in out
 
 
 def test_a_study_that_fails_is_one_sentence_and_leaves_the_others(
@@ -124,11 +124,11 @@ def test_an_interruption_saves_and_the_same_command_goes_on(
     code, out, _ = command("reproduce", "--all", *SMOKE)
     assert code == 0
     assert "1 measured already, 1 to measure" in out
-    assert "0 runs to train, 1 found" in out
+    assert "0 runs to train, 1 trained already" in out
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (["reproduce"], "or give --all"),
         (["reproduce", "yang2024", "--all"], "or give --all"),
@@ -147,12 +147,12 @@ def test_mistakes_are_one_sentence_and_write_nothing(
     with_studies: Callable[..., None],
     tmp_path: Path,
     words: list[str],
-    said: str,
+    sentence: str,
 ) -> None:
     with_studies(small_study())
     code, _, err = command(*words)
     assert code == 2
-    assert said in err
+    assert sentence in err
     assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
 
@@ -188,7 +188,7 @@ def test_one_study_is_told_with_its_criteria_and_runs(
     assert "smoke, about 6 seconds: All of it." in out
     a_result(tmp_path / "results", a_study("test2024", "fig2"))
     out = command("studies", "test2024/fig9")[1]
-    assert "found: 20 (19 to 21), ✗ not confirmed" in out
+    assert "here: 20 (19 to 21), ✗ not confirmed" in out
     assert "measured exactly: the number of fact; the paper has 1/12" in out
 
 

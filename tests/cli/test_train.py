@@ -58,7 +58,7 @@ def test_fresh_trains_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (["loped-linear"], "did you mean 'looped-linear'?"),
         (["looped-linear", "stepz=3"], "did you mean 'steps'?"),
@@ -70,12 +70,12 @@ def test_fresh_trains_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     ],
 )
 def test_a_mistake_is_one_sentence_and_writes_nothing(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], said: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], sentence: str
 ) -> None:
     code, out, err = run(capsys, "--scale", "smoke", *words, "--store", str(tmp_path / "runs"))
     assert code == 2
     assert out == ""
-    assert said in err
+    assert sentence in err
     assert err.count("error:") == 1
     assert not (tmp_path / "runs").exists()
 

@@ -30,7 +30,7 @@ MEASURES: Measures = {
     "by-seed": by_prompt(0.9, 1.1),
     "nothing": replace(Measured.exact(0.0), counted=torch.zeros(1, dtype=torch.bool)),
 }
-"""One claim that is confirmed, one that is not, three of which nothing can be said."""
+"""One claim that is confirmed, one that is not, three of which nothing can be message."""
 FINDINGS = Findings(
     seeds=(MEASURES,),
     tables={"sizes": pd.DataFrame({"loops": [20], "none": [float("nan")]})},

@@ -206,9 +206,9 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
 
 
-def refused(run: Run, said: str, config: RunConfig | None = None) -> None:
+def refused(run: Run, message: str, config: RunConfig | None = None) -> None:
     before = contents(run.path)
-    with pytest.raises(RunError, match=said) as raised:
+    with pytest.raises(RunError, match=message) as raised:
         Store(run.path.parent).train(config or tiny())
     assert "\n" not in str(raised.value)
     assert contents(run.path) == before
@@ -363,13 +363,13 @@ def ruin_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Optimizers, "step", ruined)
 
 
-@pytest.mark.parametrize(("step", "said"), [(8, "at the end"), (11, "step 12, the last")])
+@pytest.mark.parametrize(("step", "message"), [(8, "at the end"), (11, "step 12, the last")])
 def test_weights_that_a_step_has_ruined_are_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, message: str
 ) -> None:
     ruin_at(step, monkeypatch)
     config = tiny(save_every=1)
-    with pytest.raises(DivergenceError, match=said):
+    with pytest.raises(DivergenceError, match=message):
         Store(tmp_path).train(config)
     run = Store(tmp_path).find(config)
     assert run is not None

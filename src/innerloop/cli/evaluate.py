@@ -15,11 +15,11 @@ from innerloop.analysis.error import error_curve
 from innerloop.cli.progress import progress_bar
 from innerloop.cli.specs import build, find
 from innerloop.cli.subjects import read_subjects
-from innerloop.core.errors import ConfigurationError
+from innerloop.core.errors import ConfigurationError, ShiftError
 from innerloop.core.files import require_file_place, require_folder, slug, write_atomically
 from innerloop.core.settings import parse_spec
 from innerloop.core.task import Task
-from innerloop.tasks.shifts import SHIFTS, papers_shifts
+from innerloop.tasks.shifts import SHIFTS, Shift, papers_shifts
 
 
 class By(StrEnum):
@@ -120,7 +120,10 @@ def _shifted(base: Task, texts: list[str]) -> dict[str, Task]:
     if not texts:
         return {"": base}
     if texts == ["all"]:
-        return {**papers_shifts(base)}
+        shifts = papers_shifts(base)
+        if not shifts:
+            raise ShiftError(f"{type(base).__name__} cannot be shifted: {Shift.refusal(base)}.")
+        return {**shifts}
     shifted: dict[str, Task] = {}
     for text in texts:
         name, settings = parse_spec(text)

@@ -152,8 +152,8 @@ def _tell_plan(console: Console, plan: Plan, *, scale: Scale, seeds: int, worker
         return
     needed = {config.key() for study in left for config in study.seeded_runs(scale, seeds).values()}
     console.print(
-        f"{count(len(board.runs), 'run')} to train, {len(needed) - len(board.runs)} found; "
-        f"{count(workers, 'worker')}"
+        f"{count(len(board.runs), 'run')} to train, {len(needed) - len(board.runs)} trained "
+        f"already; {count(workers, 'worker')}"
     )
     console.print(f"expected: {_expected(plan, scale, seeds, workers)}")
 
@@ -162,7 +162,7 @@ def _expected(plan: Plan, scale: Scale, seeds: int, workers: int) -> str:
     """How long it may take: by what is known of cores, or what the studies say of a GPU."""
     if scale == "paper":
         minutes = seeds * sum(study.minutes[scale] for study in plan.left)
-        return f"about {duration(60 * minutes)} on a GPU, less where runs are found or shared"
+        return f"about {duration(60 * minutes)} on a GPU, less where runs exist or are shared"
     minutes = sum(job.minutes * (1 - job.share) for job in plan.board.jobs) / workers
     return f"about {duration(60 * minutes)} with a core for each worker and nothing else to do"
 

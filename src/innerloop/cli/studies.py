@@ -68,7 +68,7 @@ def _table(chosen: Iterable[Study], last: Mapping[str, Result]) -> Table:
     table = Table(title="Studies", title_justify="left", title_style="bold")
     table.add_column("study")
     table.add_column("laptop", justify="right", no_wrap=True)
-    table.add_column("found here", overflow="fold", max_width=24)
+    table.add_column("verdicts here", overflow="fold", max_width=24)
     paper = ""
     for study in chosen:
         if study.paper != paper:
@@ -104,7 +104,7 @@ def _tell(console: Console, study: Study, result: Result | None) -> None:
     if result is not None:
         changed = "; the study has changed since" if changed_since(result) else ""
         console.print(
-            f"Found at {result.scale} scale, {count(result.seeds, 'seed')}, on "
+            f"Measured at {result.scale} scale, {count(result.seeds, 'seed')}, on "
             f"{result.finished}{changed}: {escape(str(result.folder))}",
             soft_wrap=True,
         )
@@ -133,7 +133,7 @@ def _claim_lines(claim: Claim, judged: Judged | None) -> list[str]:
     if judged is not None:
         style, reason = STYLES[judged.verdict], f" ({why(judged)})" if why(judged) else ""
         lines.append(
-            f"    found: {measured(judged)}, [{style}]{SIGNS[judged.verdict]} {judged.verdict}[/]"
+            f"    here: {measured(judged)}, [{style}]{SIGNS[judged.verdict]} {judged.verdict}[/]"
             f"{escape(reason)}"
         )
     return lines

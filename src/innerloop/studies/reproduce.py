@@ -118,7 +118,7 @@ def _outcome(job: Job, study: Study, scale: Scale, results: Path) -> Outcome:
 
 
 def _look(board: Board, workers: int, listener: Listener | None) -> Callable[[], None]:
-    """Tell a listener how far the board is: where a job has ended, else a few times a second."""
+    """Tell a listener how far the board is: where a job has ended, else a few times per second."""
     last, ended = 0.0, 0
 
     def look() -> None:

@@ -51,7 +51,9 @@ class Shift(Task):
     @classmethod
     def _taken_from(cls, task: Task, values: dict[str, Any]) -> dict[str, Any]:
         """The values with the task's dims and dtype, if the task can be shifted."""
-        cls.require(task)
+        reason = cls.refusal(task)
+        if reason is not None:
+            raise ShiftError(f"{cls.__name__} cannot shift {type(task).__name__}: {reason}.")
         taken = {"dims": task.dims, "dtype": task.dtype}
         for name, value in taken.items():
             if values.get(name, value) != value:
@@ -60,13 +62,6 @@ class Shift(Task):
                     "leave it out, a shift takes it from its task."
                 )
         return {**values, **taken}
-
-    @classmethod
-    def require(cls, task: Task) -> None:
-        """Refuse a task that the shift makes no sense for."""
-        reason = cls.refusal(task)
-        if reason is not None:
-            raise ShiftError(f"{cls.__name__} cannot shift {type(task).__name__}: {reason}.")
 
     @classmethod
     def refusal(cls, task: Task) -> str | None:
@@ -306,11 +301,7 @@ _FACTORS = {"1/3": 1 / 3, "1/2": 1 / 2, "2": 2.0, "3": 3.0}
 
 
 def papers_shifts(task: Task) -> dict[str, Shift]:
-    """Every shift that the papers test a model on, by name; without those that refuse the task.
-
-    A ShiftError for a task that cannot be shifted at all.
-    """
-    Shift.require(task)
+    """Every shift that the papers test a model on, by name; without those that refuse the task."""
     wanted: dict[str, tuple[type[Shift], dict[str, float]]] = {
         name: (kind, {}) for name, kind in SHIFTS.items() if "factor" not in kind.model_fields
     }
