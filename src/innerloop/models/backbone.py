@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from innerloop.core.errors import PromptError
 from innerloop.models.block import Block, BlockShape, BlockSize, make_norm
 from innerloop.models.hidden import Hidden, Visible
-from innerloop.models.model import BACKWARD
+from innerloop.models.settings import BACKWARD
 
 
 class _Blocks(BlockShape):
@@ -118,11 +118,6 @@ class Loop(_Blocks):
     )
 
     @property
-    def steps(self) -> int:
-        """One per loop."""
-        return self.loops
-
-    @property
     def trained_loops(self) -> int | None:
         """As they are given."""
         return self.loops
@@ -142,6 +137,11 @@ class Loop(_Blocks):
         # The post-transformer reads every loop of the window.
         once = (1 + BACKWARD) * (self.pre + self.post * window)
         return self.block_operations(tokens) * (self.layers * (loops + BACKWARD * window) + once)
+
+    @property
+    def steps(self) -> int:
+        """One a loop."""
+        return self.loops
 
 
 BackboneShape = Stack | Loop

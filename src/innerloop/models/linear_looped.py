@@ -22,7 +22,8 @@ from innerloop.core.errors import PromptError
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
-from innerloop.models.model import BACKWARD, Head, Model, ModelSettings, Spread, initialise
+from innerloop.models.model import Head, Model, initialise
+from innerloop.models.settings import BACKWARD, ModelSettings, Spread
 
 
 class LinearLoopedConfig(ModelSettings):

@@ -17,7 +17,8 @@ from innerloop.core.learner import Traits
 from innerloop.core.prompt import Layout, Prompt
 from innerloop.models.embedding import OutputPlace, PromptEmbedding
 from innerloop.models.hidden import Hidden
-from innerloop.models.model import BACKWARD, Head, Model, ModelSettings, initialise
+from innerloop.models.model import Head, Model, initialise
+from innerloop.models.settings import BACKWARD, ModelSettings
 
 
 class LSTMConfig(ModelSettings):

@@ -20,7 +20,8 @@ from innerloop.models.backbone import (
     with_moving_part,
 )
 from innerloop.models.embedding import OutputPlace, PromptEmbedding
-from innerloop.models.model import Head, Model, ModelSettings, initialise
+from innerloop.models.model import Head, Model, initialise
+from innerloop.models.settings import ModelSettings
 
 
 class TransformerConfig(ModelSettings):

@@ -75,11 +75,6 @@ class Shift(Task):
             )
         return None
 
-    @property
-    def form(self) -> PromptForm:
-        """That of the task."""
-        return self.task.form
-
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
         """The inputs of the task, and no queries."""
         return self.task.draw_inputs(batch, points, generator), None
@@ -104,6 +99,11 @@ class Shift(Task):
             return Prompt(xs=xs, ys=ys, truth=truth)
         truth["query_ys"] = self.label(function, asked, generator)[:, :, None]  # (B, n, 1, k)
         return Prompt(xs=xs, ys=ys, queries=asked[:, :, None], truth=truth)
+
+    @property
+    def form(self) -> PromptForm:
+        """That of the task."""
+        return self.task.form
 
     def scale(self) -> Tensor:
         """That of the task."""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, FiniteFloat, field_validator, model_valid
 from innerloop.core.config import Config
 from innerloop.core.errors import unknown
 from innerloop.core.task import Task
-from innerloop.models.model import Spread
+from innerloop.models.settings import Spread
 from innerloop.models.table import AnyModelConfig, ModelConfig
 from innerloop.tasks.truncated import Truncated
 from innerloop.training.curriculum import Curriculum, LoopSchedule
