@@ -147,19 +147,12 @@ class _Session:
         self._time(self.clock.elapsed, speed)
         if self.report is None:
             return
-        self.report(
-            Report(
-                step=self.trainer.step,
-                steps=self.config.steps,
-                loss=self.trainer.divergence.smoothed,
-                error=self.error,
-                loops=taken.sizes.loops,
-                dims=taken.sizes.dims,
-                points=taken.sizes.points,
-                steps_per_second=speed,
-                seconds_left=left,
-            )
-        )
+        sizes = taken.sizes
+        now = Report(
+            self.trainer.step, self.config.steps, self.trainer.divergence.smoothed, self.error,
+            sizes.loops, sizes.dims, sizes.points, steps_per_second=speed, seconds_left=left,
+        )  # fmt: skip
+        self.report(now)
 
     def _time(self, seconds: float, speed: float | None) -> None:
         """A line of timings: apart from metrics, which are the same whenever a run is stopped."""
