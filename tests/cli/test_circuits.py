@@ -91,7 +91,7 @@ def test_without_a_folder_nothing_is_written(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (["newton-rely"], "did you mean 'newton-relu'?"),
         (["newton-relu", "stepz=3"], "did you mean 'steps'?"),
@@ -102,13 +102,13 @@ def test_without_a_folder_nothing_is_written(
     ],
 )
 def test_a_mistake_is_one_sentence_and_writes_nothing(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], said: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], sentence: str
 ) -> None:
     place = tmp_path / "circuit"
     code, out, err = run(capsys, "compile", *words, "-o", str(place), "--explain")
     assert code == 2
     assert out == ""
-    assert said in err
+    assert sentence in err
     assert err.count("error:") == 1
     assert not place.exists()
 
@@ -176,7 +176,7 @@ def test_one_circuit_by_name(capsys: pytest.CaptureFixture[str], tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         ([], "name one circuit or folder, or give --all"),
         (["newton-relu", "--all"], "name one circuit or folder, or give --all"),
@@ -188,12 +188,12 @@ def test_one_circuit_by_name(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     ],
 )
 def test_verify_answers_a_mistake_with_one_sentence(
-    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
 ) -> None:
     code, out, err = run(capsys, "verify", *words)
     assert code == 2
     assert out == ""
-    assert said in err
+    assert sentence in err
     assert err.count("error:") == 1
 
 
@@ -203,11 +203,11 @@ def test_a_folder_has_its_own_size_and_a_file_that_can_be_read(
     code, _, err = run(capsys, "verify", str(folder), "--dims", "3")
     assert code == 2
     assert "compiled for one size" in err
-    for text, said in (("{", "read as JSON"), ("[]", "names no circuit"), ("{}", "names no")):
+    for text, sentence in (("{", "read as JSON"), ("[]", "names no circuit"), ("{}", "names no")):
         (folder / "circuit.json").write_text(text)
         code, _, err = run(capsys, "verify", str(folder))
         assert code == 2
-        assert said in err
+        assert sentence in err
 
 
 def test_a_compiled_circuit_is_evaluated_like_any_model(

@@ -122,7 +122,7 @@ def test_evaluate_by_step_and_by_shift(capsys: pytest.CaptureFixture[str], tmp_p
         (["evaluate", "ridge:penaltie=1"], "did you mean 'penalty'?"),
         (["evaluate", "ols", "--shift", "scaled-input:factor=2"], "did you mean 'scaled-inputs'?"),
         (["evaluate", "ols", "dims=many"], "'dims' of LinearRegression is 'many'"),
-        (["evaluate", "ols", "dims=-3"], "'dims' of LinearRegression is '-3'"),
+        (["evaluate", "ols", "dims=-3"], "'dims' of LinearRegression is -3"),
         (["evaluate", "ridge"], "Ridge needs a value for 'penalty'"),
         (["evaluate", "ols", "--points", "0"], "points is 0"),
         (["evaluate", "ols", "--prompts", "0"], "at least 1"),
@@ -139,6 +139,7 @@ def test_evaluate_by_step_and_by_shift(capsys: pytest.CaptureFixture[str], tmp_p
             ["evaluate", "ols", "--task", "chain", "--shift", "half-subspace"],
             "its inputs are its outputs",
         ),
+        (["evaluate", "ols", "--task", "chain", "--shift", "all"], "its inputs are its outputs"),
         (["evaluate", "gradient-descent:steps=3,start=1,2", "dims=3"], "start"),
     ],
 )

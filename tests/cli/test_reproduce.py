@@ -16,7 +16,7 @@ from innerloop.cli.reproduce_progress import QUIET, headline, progress_lines, sh
 from innerloop.studies import table
 from innerloop.studies.board import Progress
 from innerloop.studies.lab import Lab
-from innerloop.studies.study import Findings, Study
+from innerloop.studies.study import Measures, Study
 from tests.report.made import a_result, a_study
 from tests.studies.small import measure, small_study
 
@@ -72,7 +72,7 @@ def test_a_study_from_nothing_and_again(
     code, out, err = command("reproduce", "--all", *SMOKE, "--json", str(numbers))
     assert code == 0
     assert "2 studies at smoke scale, 1 seed: 0 measured already, 2 to measure" in out
-    assert "1 runs to train, 0 found" in out
+    assert "1 run to train, 0 trained already" in out
     assert "jobs done" in err
     assert "✓ confirmed It <holds>." in out
     assert "the number of against: 20 (19 to 21), criterion at most 10 (nothing is" in out
@@ -87,13 +87,13 @@ def test_a_study_from_nothing_and_again(
     assert "1 measured already, 0 to measure" in out
     assert "(measured already)" in out
     code, out, _ = command("reproduce", "test2024/small", "--again", *SMOKE)
-    assert "0 runs to train, 1 found" in out
+    assert "0 runs to train, 1 trained already" in out
 
 
 def test_a_study_that_fails_is_one_sentence_and_leaves_the_others(
     command: Command, with_studies: Callable[..., None]
 ) -> None:
-    def broken(lab: Lab) -> Findings:
+    def broken(lab: Lab) -> Measures:
         raise ZeroDivisionError("by [nothing]")
 
     with_studies(small_study("broken", measure=broken), small_study("whole"))
@@ -109,7 +109,7 @@ def test_an_interruption_saves_and_the_same_command_goes_on(
 ) -> None:
     asked: list[str] = []
 
-    def interrupted(lab: Lab) -> Findings:
+    def interrupted(lab: Lab) -> Measures:
         if not asked:
             asked.append(lab.study)
             os.kill(os.getpid(), signal.SIGINT)
@@ -124,11 +124,11 @@ def test_an_interruption_saves_and_the_same_command_goes_on(
     code, out, _ = command("reproduce", "--all", *SMOKE)
     assert code == 0
     assert "1 measured already, 1 to measure" in out
-    assert "0 runs to train, 1 found" in out
+    assert "0 runs to train, 1 trained already" in out
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (["reproduce"], "or give --all"),
         (["reproduce", "yang2024", "--all"], "or give --all"),
@@ -147,12 +147,12 @@ def test_mistakes_are_one_sentence_and_write_nothing(
     with_studies: Callable[..., None],
     tmp_path: Path,
     words: list[str],
-    said: str,
+    sentence: str,
 ) -> None:
     with_studies(small_study())
     code, _, err = command(*words)
     assert code == 2
-    assert said in err
+    assert sentence in err
     assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
 
@@ -168,7 +168,7 @@ def test_studies_are_listed_with_what_was_found_here(
     code, out, _ = command("studies", "--json", str(numbers))
     assert code == 0
     assert "test2024/fig2 (fig9)" in out
-    assert "2 min" in out
+    assert "2 minutes" in out
     first, second = json.loads(numbers.read_text())
     assert first["found"]["scale"] == "laptop"
     assert first["found"]["verdicts"]["against"] == "not confirmed"
@@ -185,10 +185,10 @@ def test_one_study_is_told_with_its_criteria_and_runs(
     assert "criterion: at most 10 (ten times that of predicting zero)" in out
     assert "run model: linear dims=3" in out
     assert "steps=4" in out
-    assert "smoke, about 6 s: All of it." in out
+    assert "smoke, about 6 seconds: All of it." in out
     a_result(tmp_path / "results", a_study("test2024", "fig2"))
     out = command("studies", "test2024/fig9")[1]
-    assert "found: 20 (19 to 21), ✗ not confirmed" in out
+    assert "here: 20 (19 to 21), ✗ not confirmed" in out
     assert "measured exactly: the number of fact; the paper has 1/12" in out
 
 
@@ -222,24 +222,24 @@ def test_training_is_counted_once_for_runs_that_studies_share(
     docs = tmp_path / "docs"
     page = str(tmp_path / "report.html")
     assert command("report", "-o", page, "--docs", str(docs))[0] == 0
-    assert "training 2.0 h, each run counted once" in (docs / "README.md").read_text("utf-8")
+    assert "training 2 hours, each run counted once" in (docs / "README.md").read_text("utf-8")
 
 
-def test_progress_is_a_line_a_job_without_a_terminal_and_a_bar_with_one(
+def test_progress_is_a_line_per_job_without_a_terminal_and_a_bar_with_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     begun = Progress(0.1, None, 3, 0, ("training model 10%",))
     later = Progress(0.5, 600.0, 3, 1, ("measuring x: OLS()",))
-    assert headline(later) == "1 of 3 jobs done, about 10 min left"
+    assert headline(later) == "1 of 3 jobs done, about 10 minutes left"
     with shown_progress(Console(force_terminal=False)) as listener:
         for progress in (begun, later, later):
             listener(progress)
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["1 of 3 jobs done, about 10 min left (now measuring x: OLS())"]
+    assert lines == ["1 of 3 jobs done, about 10 minutes left (now measuring x: OLS())"]
     with shown_progress(Console(force_terminal=True, width=100)) as listener:
         listener(later)
     out = capsys.readouterr().out
-    assert "about 10 min left" in out
+    assert "about 10 minutes left" in out
     assert "measuring x: OLS()" in out
 
 

@@ -1,6 +1,7 @@
 """The verbs that need a trained model: evaluate a run, the demo, recipes, bench."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from innerloop.cli.main import main
 from innerloop.models.checkpoint import save
 from innerloop.tasks.linear import LinearRegression
 from innerloop.tasks.shifts import papers_shifts
+from innerloop.training.estimate import step_cost
 from innerloop.training.recipes import RECIPES, find_recipe
 from innerloop.training.run import Run
 from innerloop.training.store import Store
@@ -139,7 +141,7 @@ def test_recipes_are_listed_with_all_that_one_wants_to_know(
     rows = json.loads(numbers.read_text())
     assert {row["name"] for row in rows} == set(RECIPES)
     assert all(row["parameters"] > 0 and row["paper"] for row in rows)
-    assert all(row["time"].removesuffix(" min").isdigit() for row in rows)
+    assert all(re.fullmatch(r"\d+ (second|minute)s?", row["time"]) for row in rows)
 
 
 def test_a_recipe_is_printed_as_overrides(command: Command) -> None:
@@ -162,6 +164,9 @@ def test_bench_times_a_recipe(command: Command, tmp_path: Path) -> None:
     forward = 64 * tokens * (24 * width**2 + 4 * tokens * width)
     expected = (loops + 2 * window) * forward / 1e9
     assert rows[0]["gigaflops"] == pytest.approx(expected, rel=0.15)
+    config = find_recipe("looped-linear", "smoke")
+    assert step_cost(config, config.steps - 1) == pytest.approx(1e9 * expected, rel=0.1)
+    assert all(row["minutes"] > 0 for row in rows)
 
 
 def test_the_demo_trains_draws_and_writes_a_page(command: Command, tmp_path: Path) -> None:

@@ -4,24 +4,52 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from innerloop.cli.specs import build, find, is_setting, parse_spec, settings_of
+from innerloop.cli.specs import build, find, settings_of
 from innerloop.core.errors import ConfigurationError
+from innerloop.core.settings import is_setting, parse_settings, parse_spec, written_as
 from innerloop.learners import LEARNERS, GradientDescent, NearestNeighbors, Newton, Ridge
 from innerloop.tasks import TASKS, LinearRegression
 
 
 def test_names_settings_and_lists() -> None:
     assert parse_spec("ols") == ("ols", {})
-    assert parse_spec("ridge:penalty=0.1") == ("ridge", {"penalty": "0.1"})
+    assert parse_spec("ridge:penalty=0.1") == ("ridge", {"penalty": 0.1})
     name, settings = parse_spec("gradient-descent:steps=3,start=1,2,average=true")
     assert name == "gradient-descent"
-    assert settings == {"steps": "3", "start": ["1", "2"], "average": "true"}
+    assert settings == {"steps": 3, "start": [1, 2], "average": True}
     learner = build(GradientDescent, settings)
     assert (learner.steps, learner.start, learner.average) == (3, (1.0, 2.0), True)
 
 
-def test_words_are_told_apart() -> None:
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        (["penalty=0.1"], {"penalty": 0.1}),
+        (["task.dims=5", "task.noise=1e-3", "steps=7"],
+         {"task": {"dims": 5, "noise": 1e-3}, "steps": 7}),
+        (["covariance=1,2.5"], {"covariance": [1, 2.5]}),
+        (["covariance=[1, 2.5]"], {"covariance": [1, 2.5]}),
+        (["sizes=[[1,2],[3,4]]"], {"sizes": [[1, 2], [3, 4]]}),
+        (["optimizer={kind: adam, clip: 2}"], {"optimizer": {"kind": "adam", "clip": 2}}),
+        (["window=null", "average=true", "label='1,2'"],
+         {"window": None, "average": True, "label": "1,2"}),
+        (["start=ill-conditioned", "factor=1,"], {"start": "ill-conditioned", "factor": [1]}),
+    ],
+)  # fmt: skip
+def test_one_grammar_for_all_settings(words: list[str], settings: dict[str, object]) -> None:
+    assert parse_settings(words) == settings
+    if all("," not in word for word in words):
+        assert parse_spec(f"name:{','.join(words)}") == ("name", settings)
+
+
+def test_settings_are_written_as_they_are_read() -> None:
+    settings = {"task": {"dims": 5, "name": "linear"}, "window": None, "betas": [0.9, 0.99]}
+    assert parse_settings([f"{key}={value}" for key, value in written_as(settings)]) == settings
+
+
+def test_settings_are_known_from_names() -> None:
     assert is_setting("dims=5")
+    assert is_setting("task.dims=5")
     assert not is_setting("ridge:penalty=0.1")
     assert not is_setting("ols")
 
@@ -50,6 +78,12 @@ def test_class_names_are_names(name: str) -> None:
         (":penalty=1", "not a name"),
         ("ridge:penalty", "write key=value"),
         ("ridge:penalty=1,penalty=2", "twice"),
+        ("ridge:penalty=1,penalty.x=2", "one is a part of the other"),
+        ("ridge:penalty=", "has no value"),
+        ("ridge:penalty=0x_", "no number"),
+        ("ridge:penalty=[1", "no number"),
+        ("ridge:penalty=}", "no number"),
+        ("ridge:penalty=a: b: c", "no number"),
     ],
 )
 def test_bad_specs(text: str, sentence: str) -> None:

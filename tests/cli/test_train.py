@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from innerloop.cli.main import main
-from innerloop.cli.train import LINES, shown_progress, told
+from innerloop.cli.train import LINES, shown_progress, status
 from innerloop.training.interrupt import Interruption
-from innerloop.training.loop import Trainer
 from innerloop.training.store import Store
 from innerloop.training.train import Report
+from innerloop.training.trainer import Trainer
 
 SMALL = ["--scale", "smoke", "threads=1"]
 
@@ -58,7 +58,7 @@ def test_fresh_trains_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (["loped-linear"], "did you mean 'looped-linear'?"),
         (["looped-linear", "stepz=3"], "did you mean 'steps'?"),
@@ -70,12 +70,12 @@ def test_fresh_trains_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     ],
 )
 def test_a_mistake_is_one_sentence_and_writes_nothing(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], said: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], sentence: str
 ) -> None:
     code, out, err = run(capsys, "--scale", "smoke", *words, "--store", str(tmp_path / "runs"))
     assert code == 2
     assert out == ""
-    assert said in err
+    assert sentence in err
     assert err.count("error:") == 1
     assert not (tmp_path / "runs").exists()
 
@@ -121,8 +121,8 @@ def report(step: int, steps: int) -> Report:
 
 
 def test_the_line_has_loss_error_speed_and_time_left() -> None:
-    assert told(report(30, 200)) == (
-        "30/200  loss 0.512, error 0.25, 12 loops, 8.0 steps/s, 1:01:11 left"
+    assert status(report(30, 200)) == (
+        "30/200  loss 0.512, error 0.25, 12 loops, 8.0 steps/s, 1 hour and 1 minute left"
     )
 
 

@@ -1,34 +1,41 @@
 """Results on disk, made without any measuring."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
-from innerloop.studies.quantity import Quantity, exact
+import torch
 from matplotlib.figure import Figure
 
+from innerloop.analysis.measured import Measured
 from innerloop.studies.claim import Claim, Criterion
 from innerloop.studies.lab import Lab
 from innerloop.studies.result import Result, write_result
-from innerloop.studies.study import Findings, Study, Tables, declare
+from innerloop.studies.study import Findings, Measures, Study, Tables, declare
 from innerloop.training.families import Scale
 
 BELOW_TEN = Criterion(at_most=10.0, reason="ten <is> a | round number")
 
+
+def by_prompt(*values: float) -> Measured:
+    """One number per prompt; of two prompts the interval reaches from the one to the other."""
+    return Measured(values=torch.tensor(values, dtype=torch.float64))  # (P,)
+
+
+MEASURES: Measures = {
+    "curve": replace(Measured.exact(torch.full((40,), 0.5), "step"), label="a*b*"),
+    "fact": Measured.exact(3.0),
+    "against": by_prompt(19.0, 21.0),
+    "across": by_prompt(9.0, 11.0),
+    "by-seed": by_prompt(0.9, 1.1),
+    "nothing": replace(Measured.exact(0.0), counted=torch.zeros(1, dtype=torch.bool)),
+}
+"""One claim that is confirmed, one that is not, three of which nothing can be message."""
 FINDINGS = Findings(
-    tables={
-        "by-step": pd.DataFrame({"label": ["a*b*"] * 40, "step": range(40), "mean": [0.5] * 40}),
-        "sizes": pd.DataFrame({"loops": [20], "none": [float("nan")]}),
-    },
-    measured={
-        "fact": exact(3.0),
-        "against": Quantity(20.0, 19.0, 21.0),
-        "across": Quantity(10.0, 9.0, 11.0),
-        "by-seed": [Quantity(1.0, 0.9, 1.1)],
-        "nothing": Quantity(float("nan"), float("nan"), float("nan")),
-    },
+    seeds=(MEASURES,),
+    tables={"sizes": pd.DataFrame({"loops": [20], "none": [float("nan")]})},
     notes=("Worth <knowing>.",),
 )
-"""One claim that is confirmed, one that is not, three of which nothing can be said."""
 
 
 def draw(tables: Tables) -> Figure:
@@ -41,11 +48,13 @@ def a_study(paper: str = "yang2024", id: str = "fig2", also: tuple[str, ...] = (
     def claim(name: str, sentence: str, over: str, paper: str = "") -> Claim:
         return Claim(
             name=name, sentence=sentence, quantity=f"the number of {name}", criterion=BELOW_TEN,
-            over=over, paper=paper,  # pyright: ignore[reportArgumentType]
+            over=over, paper=paper, statistic=lambda m: m[name],  # pyright: ignore[reportArgumentType]
         )  # fmt: skip
 
-    def measure(lab: Lab) -> Findings:
-        return FINDINGS
+    def measure(lab: Lab) -> Measures:
+        lab.table("sizes", FINDINGS.tables["sizes"])
+        lab.note(*FINDINGS.notes)
+        return MEASURES
 
     return declare(
         paper=paper, id=id, also=also, title=f"What {id} | says",

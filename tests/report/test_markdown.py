@@ -9,8 +9,8 @@ import pytest
 from innerloop.core.errors import ConfigurationError, InnerloopError
 from innerloop.report import markdown
 from innerloop.report.markdown import BEGIN, END, WRITTEN, write_docs, write_summary
+from innerloop.studies.measuring import TrainingTime
 from innerloop.studies.result import Result
-from innerloop.studies.work import TrainingTime
 from tests.report.made import a_result, a_study
 
 
@@ -51,8 +51,8 @@ def test_pages_pictures_and_tables_are_written(two: list[Result], tmp_path: Path
     assert set(written[WRITTEN].decode().split()) == set(written)
     overview = written["README.md"].decode()
     assert "innerloop reproduce --all --scale laptop" in overview
-    assert "training 2.0 h, each run counted once" in overview
-    assert "a core that does nothing else would train for 30 min" in overview
+    assert "training 2 hours, each run counted once" in overview
+    assert "a core that does nothing else would train for 30 minutes" in overview
     assert overview.count(r"Five\_dimensions, not 20.") == 2
     for page in pages:
         for link in re.findall(r"\]\(([^)#]+)", written[page].decode()):

@@ -1,21 +1,26 @@
 """A study's page, and all of them on one."""
 
 import base64
+import math
 import re
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from innerloop.studies.quantity import UNKNOWN, Quantity
 
+from innerloop.analysis.intervals import Estimate
 from innerloop.report import words
 from innerloop.report.joined import choose, joined_page
 from innerloop.report.page import render_page
 from innerloop.report.study_page import ROWS, study_page, write_study_page
 from innerloop.studies.claim import judge
 from innerloop.studies.result import read_results
-from tests.report.made import FINDINGS, a_result, a_study
+from tests.report.made import a_result, a_study
 from tests.report.test_page import Balanced
+
+
+def estimated(value: float, low: float, high: float, seeds: tuple[float, ...] = ()) -> Estimate:
+    return Estimate(value=value, low=low, high=high, seeds=seeds)
 
 
 def parsed(text: str) -> Balanced:
@@ -39,7 +44,7 @@ def test_a_study_has_a_page_that_needs_nothing_else(tmp_path: Path) -> None:
     assert "innerloop reproduce yang2024/fig2 --scale laptop" in text
     assert "Five_dimensions, not 20." in text
     assert "Worth &lt;knowing&gt;." in text
-    assert all(name in text for name in ("torch", "numpy", "3 s of measuring"))
+    assert all(name in text for name in ("torch", "numpy", "3 seconds of measuring"))
 
 
 def test_verdicts_are_told_by_word_and_colour_with_their_reasons(tmp_path: Path) -> None:
@@ -124,17 +129,18 @@ def test_a_study_that_has_changed_since_is_told(
 
 def test_numbers_and_times_in_words() -> None:
     claim = a_study().claims[1]
-    several = judge(claim, [FINDINGS.measured["against"]] * 2, "laptop")  # pyright: ignore
+    several = judge(claim, estimated(20.0, 19.0, 21.0, (20.0, 20.0)), "laptop")
     assert words.by_seed(several) == "by seed: 20, 20"
-    narrow = judge(claim, [Quantity(1.00004, 1.00003, 1.00005)], "laptop")
+    narrow = judge(claim, estimated(1.00004, 1.00003, 1.00005), "laptop")
     assert words.measured(narrow) == "1.00004 (1.00003 to 1.00005)"
-    missing = judge(claim, [UNKNOWN], "laptop")
+    missing = judge(claim, estimated(math.nan, math.nan, math.nan), "laptop")
     assert (words.measured(missing), words.why(missing)) == (
         "no number", "it could not be measured at this scale",
     )  # fmt: skip
     # Of a criterion of at most 10: none of the interval meets it, and one can read that.
-    missed = judge(claim, [Quantity(10.1, 10.004, 10.2)], "laptop")
+    missed = judge(claim, estimated(10.1, 10.004, 10.2), "laptop")
     assert words.measured(missed) == "10.1 (10.004 to 10.2)"
-    told = [words.duration(seconds) for seconds in (0.2, 12, 600, 3.5 * 3600, 50 * 3600)]
-    assert told == ["less than 1 s", "12 s", "10 min", "3.5 h", "50 h"]
+    times = [words.duration(seconds) for seconds in (0.2, 12, 600, 3.5 * 3600, 50.1 * 3600)]
+    assert times == ["a moment", "12 seconds", "10 minutes", "3 hours and 30 minutes", "50 hours"]
     assert (words.count(1, "study"), words.count(3, "study")) == ("1 study", "3 studies")
+    assert words.count(51_969, "parameter") == "51,969 parameters"

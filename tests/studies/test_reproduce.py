@@ -15,11 +15,11 @@ from innerloop.learners import OLS
 from innerloop.studies.board import Board, Progress
 from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.lab import Lab, StoppedError
+from innerloop.studies.measuring import MissingRunError, measure
 from innerloop.studies.reproduce import Outcome, make_plan, reproduce
 from innerloop.studies.result import CLAIMS, FIGURE, find_result, read_result, read_results
 from innerloop.studies.study import Measures
 from innerloop.studies.table import find_studies
-from innerloop.studies.work import MissingRunError, measure, training_seconds
 from innerloop.training.families import Scale
 from innerloop.training.run import STATE, TIMINGS
 from innerloop.training.store import Store
@@ -279,7 +279,7 @@ def test_the_time_of_a_run_is_that_of_all_its_stretches(tmp_path: Path) -> None:
     run = store.train(small_study().runs("smoke")["model"])
     rows = [{"step": 1, "seconds": 3.0}, {"step": 2, "seconds": 5.0}, {"step": 3, "seconds": 1.0}]
     (run.path / TIMINGS).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert training_seconds(run) == 6.0
+    assert run.seconds == 6.0
 
 
 @pytest.mark.parametrize(("name", "known"), [("yang2025", "yang2024"), ("yang2024/fgi2", "fig2")])

@@ -19,7 +19,6 @@ from innerloop.studies.result import (
     write_result,
 )
 from innerloop.studies.study import Findings, Study, Tables
-from innerloop.studies.work import training_seconds
 from innerloop.training.run import TIMINGS
 from innerloop.training.store import Store
 from tests.studies.small import small_study
@@ -111,12 +110,12 @@ def test_results_of_the_first_version_are_read(tmp_path: Path) -> None:
 
 def test_times_are_those_of_all_stretches_whatever_was_cut_off(tmp_path: Path) -> None:
     run = Store(tmp_path).train(small_study().runs("smoke")["model"])
-    first = training_seconds(run)
+    first = run.seconds
     assert first > 0
     lines = [{"seconds": second} for second in (0.0, 5.0, 6.0, 0.0, 10.0, 20.0)]
     text = "\n".join(json.dumps(line) for line in lines)
     (run.path / TIMINGS).write_text(text + '\n{"step": 3, "sec')
-    assert training_seconds(run) == 26.0
+    assert run.seconds == 26.0
 
 
 def test_a_stretch_begins_with_a_line_of_its_own(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from innerloop.core.errors import ConfigurationError
 from innerloop.core.task import Task
 from innerloop.tasks.autoregression import RepresentationAR, unit_moments
 from innerloop.tasks.function import FunctionTask
+from innerloop.tasks.shifts import papers_shifts
 from tests.tasks.task_statistics import CASES, LARGEST_Z, seeded
 
 CLASSES = sorted({type(task) for task in CASES.values()}, key=lambda kind: kind.__name__)
@@ -87,6 +88,27 @@ def test_prompts_of_any_size(
     assert prompt.ys.shape[:2] == (batch, points)
     assert bool(torch.isfinite(prompt.ys).all())
     assert prompt.layout == ("pairs" if isinstance(task, FunctionTask) else "stream")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_prompts_have_the_form_that_their_task_states(name: str) -> None:
+    plain = CASES[name]
+    shifted = papers_shifts(plain).values() if isinstance(plain, FunctionTask) else ()
+    for task in (plain, *shifted):
+        form, points = task.form, min(9, task.most_points or 9)
+        prompt = task.sample(50, points, generator=seeded(1))
+        assert (prompt.dims, prompt.outputs, prompt.layout) == (
+            form.dims, form.outputs, form.layout,
+        )  # fmt: skip
+        if form.layout == "pairs":
+            assert bool((prompt.ys.abs() == 1).all()) == form.labels
+        scored = [
+            number
+            for number in range(1, points + 1)
+            if (short := task.sample(1, number, generator=seeded(1))).scored is None
+            or bool(short.scored.any())
+        ]
+        assert scored == list(range(form.fewest_points, points + 1))
 
 
 @pytest.mark.parametrize(("batch", "points"), [(0, 5), (3, 0), (-1, 5)])

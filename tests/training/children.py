@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from innerloop.core import files
 from innerloop.training import run as run_module
 from innerloop.training.config import RunConfig
+from innerloop.training.lock import locked
 from innerloop.training.store import Store
 from innerloop.training.train import _Session
 
@@ -28,6 +30,18 @@ def start(target: Callable[..., None], *arguments: Any) -> BaseProcess:
     process = _context.Process(target=target, args=arguments)
     process.start()
     return process
+
+
+def hold_lock(folder: Path) -> tuple[BaseProcess, Connection]:
+    """A process that holds the lock of a folder until it is killed, and an end that hears of it."""
+    here, there = _context.Pipe(duplex=False)
+    return start(_hold_lock, folder, there), here
+
+
+def _hold_lock(folder: Path, there: Connection) -> None:
+    with locked(folder):
+        there.send(True)
+        signal.pause()
 
 
 def die() -> None:

@@ -59,13 +59,13 @@ def test_a_task_and_a_model_are_accepted_as_objects() -> None:
 def test_a_model_for_another_task_is_refused(key: str) -> None:
     other = {"dims": 3, "outputs": 2, "points": 9, "layout": "stream"}
     given = {"outputs": 2} if key == "layout" else {}  # a stream's outputs are its dimensions
-    said = refusal(model={"backbone": LOOP, key: other[key], **given})
-    assert "it follows the task" in said
-    assert f"model.{'outputs' if given else key}" in said
+    sentence = refusal(model={"backbone": LOOP, key: other[key], **given})
+    assert "it follows the task" in sentence
+    assert f"model.{'outputs' if given else key}" in sentence
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "sentence"),
     [
         ({"task": {"name": "liner", "dims": 2}}, "did you mean 'linear'?"),
         ({"task": {"name": "linear", "dmis": 2}}, "did you mean 'dims'?"),
@@ -113,8 +113,8 @@ def test_a_model_for_another_task_is_refused(key: str) -> None:
         ({"optimizer": {"betas": (0.9, 1.0)}}, "betas"),
     ],
 )
-def test_what_makes_no_sense_is_refused(changes: dict[str, Any], said: str) -> None:
-    assert said in refusal(**changes)
+def test_what_makes_no_sense_is_refused(changes: dict[str, Any], sentence: str) -> None:
+    assert sentence in refusal(**changes)
 
 
 def test_a_task_that_could_not_be_written_down_is_refused() -> None:

@@ -63,7 +63,7 @@ def test_named_optimizers_and_nested_growth() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (["steps"], "'steps' is not a setting"),
         (["=3"], "'=3' is not a setting"),
@@ -86,14 +86,14 @@ def test_named_optimizers_and_nested_growth() -> None:
         (["batch=many"], "valid integer"),
         (["model.dims=9"], "it follows the task"),
         (["model.kind=lsmt"], "lsmt"),
-        (["steps=["], "cannot read the settings"),
+        (["steps=["], "the key 'steps' is '[', which is no number"),
         (["steps=${nothing}"], "nothing"),
     ],
 )
-def test_a_mistake_is_one_sentence(words: list[str], said: str) -> None:
+def test_a_mistake_is_one_sentence(words: list[str], sentence: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         with_overrides(tiny(), words)
-    assert said in str(raised.value)
+    assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
 
 

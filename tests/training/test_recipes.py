@@ -1,12 +1,15 @@
 """Named configurations: complete, distinct, and they run."""
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from innerloop.core.errors import ConfigurationError
+from innerloop.core.task import Task
 from innerloop.models.table import build
+from innerloop.training.config import RunConfig
 from innerloop.training.overrides import with_overrides
 from innerloop.training.recipes import RECIPES, SCALES, find_recipe
 from innerloop.training.run import Run
@@ -17,6 +20,58 @@ from innerloop.training.store import Store
 def test_every_scale_is_a_run_of_its_own(name: str) -> None:
     keys = {find_recipe(name, scale).key() for scale in SCALES}
     assert len(keys) == len(SCALES)
+
+
+LAPTOP = {
+    "looped-linear": "832fbf3bcb7dcd03",
+    "standard-linear": "aa232e2002870d95",
+    "tied-linear": "0613489058db7595",
+    "looped-sparse": "69316afbf0ff196b",
+    "standard-sparse": "93b2b323d74fcab6",
+    "looped-tree": "ca4c798533c49789",
+    "standard-tree": "916dcb7b8f14f715",
+    "looped-network": "b7ddc3bd8a4845c4",
+    "standard-network": "95827a5ef6c67266",
+    "algoformer-linear": "9a2db51965a38113",
+    "algoformer-representation": "7b8a5c6d0164b9e6",
+    "looped-representation": "a2b4f06e47e98c82",
+    "standard-representation": "201c182fd66101d6",
+    "algoformer-autoregression": "1d6bdec02a037b56",
+    "looped-autoregression": "3134073103e2d963",
+    "standard-autoregression": "18b358e5ef1ef1a5",
+    "algoformer-chain": "990759017a3537c5",
+    "looped-chain": "63c844b7583c2246",
+    "standard-chain": "de78f3425192ca8b",
+    "lstm-linear": "cf6fb51a279a5b43",
+    "standard-ill-conditioned": "a11a71084ab2c2f2",
+    "one-head-linear": "479507179017dbe8",
+    "akyurek-linear": "aa232e2002870d95",
+    "akyurek-noisy": "bf68dbfceef18d8a",
+    "linear-looped-vector": "cd5b3b9b265136ca",
+    "looped-classification": "08b7a77a14ef9398",
+}
+"""The keys of version 0.1.0: runs that were trained with it are found by them."""
+OTHERS = {"smoke": "ab18bd0af180712c", "paper": "be8c2637a8b577ce"}
+"""The beginning of the SHA-256 of all keys of a scale, in the order above, with spaces between."""
+
+
+def test_keys_are_those_of_earlier_versions() -> None:
+    keys = {name: find_recipe(name).key() for name in RECIPES}
+    assert {name: keys[name] for name in LAPTOP} == LAPTOP
+    for scale, digest in OTHERS.items():
+        text = " ".join(find_recipe(name, scale).key() for name in LAPTOP)
+        assert hashlib.sha256(text.encode()).hexdigest()[:16] == digest
+
+
+def test_a_configuration_draws_no_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(*_: object, **__: object) -> None:
+        raise AssertionError("a prompt was drawn")
+
+    monkeypatch.setattr(Task, "sample", draw)
+    for name in RECIPES:
+        for scale in SCALES:
+            config = find_recipe(name, scale)
+            assert RunConfig.model_validate(config.model_dump(mode="json")) == config
 
 
 def test_no_two_recipes_are_the_same_at_the_papers_size() -> None:

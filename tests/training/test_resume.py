@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 
 from innerloop.training.config import RunConfig
-from innerloop.training.lock import locked
 from innerloop.training.run import Run
 from innerloop.training.store import Store
 from tests.training import children
@@ -81,6 +80,8 @@ def test_five_kills_leave_no_trace(tmp_path: Path) -> None:
         assert run is not None
         assert not run.finished
         assert left_by(run) == moment
+        # Whatever else was written by then, the state is what counts.
+        assert run.step == run.read_state()["step"]
         reached.append(run.step)
     assert reached == sorted(reached)
     assert reached[-1] > 20  # it got somewhere
@@ -91,16 +92,6 @@ def test_five_kills_leave_no_trace(tmp_path: Path) -> None:
     assert same_state(done.path, undisturbed.path)
     names = {path.name for path in undisturbed.path.iterdir()}
     assert {path.name for path in done.path.iterdir()} == names  # no halves of files either
-
-
-def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
-    text = config().model_dump_json()
-    child = children.start(children.train_and_die_before_step, tmp_path, text, 1)
-    child.join()
-    run = Store(tmp_path).find(config())
-    assert run is not None
-    with locked(run.path):
-        pass
 
 
 def test_sigterm_saves_and_leaves(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from innerloop.core.prompt import Prompt
 from innerloop.training.config import RunConfig
 from innerloop.training.divergence import FAR, DivergenceError
 from innerloop.training.lock import LockedError, locked
-from innerloop.training.loop import Trainer
 from innerloop.training.optimizer import Optimizers
-from innerloop.training.run import Run, RunError
+from innerloop.training.run import Run, RunError, StartOverError
 from innerloop.training.store import Store
 from innerloop.training.train import Report
+from innerloop.training.trainer import Trainer
 from tests.training.configs import LOOP, tiny
 
 
@@ -55,6 +55,23 @@ def test_a_run_is_five_files_in_a_folder_named_by_its_key(trained: Run) -> None:
     assert names == files | {"lock"}
     assert trained.finished
     assert trained.step == 12
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").is_file(), reason="counts bytes as Linux does")
+def test_how_far_a_run_is_is_known_without_its_tensors(half: Run) -> None:
+    path, size = half.path / "state.pt", 2**24
+    state = torch.load(path, weights_only=True)
+    torch.save({**state, "more": torch.ones(size, dtype=torch.uint8)}, path)
+
+    def bytes_read() -> int:
+        return int(Path("/proc/self/io").read_text().split()[1])
+
+    before = bytes_read()
+    assert (half.step, half.finished) == (6, False)
+    middle = bytes_read()
+    assert half.read_state()["step"] == 6
+    assert bytes_read() - middle >= size
+    assert middle - before < size // 16
 
 
 def test_metrics_say_how_it_went(trained: Run) -> None:
@@ -189,9 +206,9 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
 
 
-def refused(run: Run, said: str, config: RunConfig | None = None) -> None:
+def refused(run: Run, message: str, config: RunConfig | None = None) -> None:
     before = contents(run.path)
-    with pytest.raises(RunError, match=said) as raised:
+    with pytest.raises(RunError, match=message) as raised:
         Store(run.path.parent).train(config or tiny())
     assert "\n" not in str(raised.value)
     assert contents(run.path) == before
@@ -258,6 +275,24 @@ def test_a_damaged_configuration_is_refused(half: Run, text: str) -> None:
 def test_metrics_that_were_shortened_are_refused(half: Run) -> None:
     (half.path / "metrics.jsonl").write_text("")
     refused(half, "shorter than at the last checkpoint")
+
+
+@pytest.mark.parametrize("line", [b"[1, 2]", b"{", b"\xff\xfe", b"null"])
+def test_damaged_metrics_are_refused(half: Run, line: bytes) -> None:
+    with (half.path / "metrics.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+    refused(half, "metrics.jsonl")
+
+
+def test_what_only_a_new_start_helps_says_its_problem_apart(half: Run) -> None:
+    (half.path / "state.pt").write_bytes(b"damaged")
+    with pytest.raises(StartOverError) as raised:
+        Store(half.path.parent).train(tiny())
+    problem = f"{half.path / 'state.pt'} is damaged, or no state of a run"
+    assert raised.value.problem == problem
+    assert str(raised.value) == (
+        f"{problem}: delete the folder {half.name}, or train with --fresh, to start over."
+    )
 
 
 def test_another_version_of_torch_is_refused(half: Run) -> None:
@@ -328,13 +363,13 @@ def ruin_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Optimizers, "step", ruined)
 
 
-@pytest.mark.parametrize(("step", "said"), [(8, "at the end"), (11, "step 12, the last")])
+@pytest.mark.parametrize(("step", "message"), [(8, "at the end"), (11, "step 12, the last")])
 def test_weights_that_a_step_has_ruined_are_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, message: str
 ) -> None:
     ruin_at(step, monkeypatch)
     config = tiny(save_every=1)
-    with pytest.raises(DivergenceError, match=said):
+    with pytest.raises(DivergenceError, match=message):
         Store(tmp_path).train(config)
     run = Store(tmp_path).find(config)
     assert run is not None

@@ -14,9 +14,11 @@ from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
 
 from innerloop.core.files import require_file_place, write_atomically
+from innerloop.report.words import duration
 from innerloop.training.config import RunConfig
-from innerloop.training.loop import Trainer, available
+from innerloop.training.estimate import training_seconds
 from innerloop.training.recipes import RECIPES, find_recipe
+from innerloop.training.trainer import Trainer, available
 
 PLACES = 5
 """Steps of a run that are timed, from its beginning to its end: prompts and loops grow."""
@@ -80,7 +82,7 @@ def time_recipe(name: str, config: RunConfig, repeats: int, peak: float) -> Spee
     """Time steps at several places of a run."""
     trainer = Trainer(config)
     places = [round(i * (config.steps - 1) / (PLACES - 1)) for i in range(PLACES)]
-    seconds = [_seconds(trainer, place, repeats) for place in places]
+    seconds = {place: _seconds(trainer, place, repeats) for place in places}
     trainer.step = places[-1]
     # The fused kernels add products up in place, which torch's counter does not know.
     with FlopCounterMode(display=False, custom_mapping={_IN_PLACE: _product_flops}) as counter:
@@ -88,10 +90,10 @@ def time_recipe(name: str, config: RunConfig, repeats: int, peak: float) -> Spee
     flops = counter.get_total_flops()
     return Speed(
         recipe=name,
-        seconds=seconds[-1],
-        minutes=statistics.mean(seconds) * config.steps / 60,
+        seconds=seconds[places[-1]],
+        minutes=training_seconds(config, seconds) / 60,
         gigaflops=flops / 1e9,
-        share=flops / seconds[-1] / peak,
+        share=flops / seconds[places[-1]] / peak,
     )
 
 
@@ -103,7 +105,7 @@ def _product_flops(
 
 
 def multiplication_rate(device: torch.device, size: int = 2048) -> float:
-    """Operations a second of a product of large matrices: the best of five."""
+    """Operations per second of a product of large matrices: the best of five."""
     generator = torch.Generator().manual_seed(0)
     matrix = torch.randn(size, size, generator=generator).to(device)  # (size, size)
     times: list[float] = []
@@ -139,12 +141,11 @@ def _table(speeds: list[Speed], scale: str) -> Table:
     for heading in ("step", "products", "share of the rate", "whole run"):
         table.add_column(heading, justify="right")
     for speed in speeds:
-        hours = speed.minutes / 60
         table.add_row(
             speed.recipe, f"{speed.seconds * 1e3:.0f} ms",
             # An LSTM's products happen inside one call, which the counter does not look into.
             f"{speed.gigaflops:.2f} GFLOP" if speed.gigaflops else "-",
             f"{speed.share:.0%}" if speed.gigaflops else "-",
-            f"{hours:.0f} h" if hours >= 2 else f"{speed.minutes:.1f} min",
+            duration(60 * speed.minutes),
         )  # fmt: skip
     return table

@@ -14,10 +14,12 @@ from rich.table import Table
 from innerloop.circuits import CIRCUITS, Blueprint, CircuitSettings, read_settings
 from innerloop.circuits.explain import layer_table, slot_table
 from innerloop.cli.folders import require_free
-from innerloop.cli.specs import parse_settings, settings_of
+from innerloop.cli.specs import settings_of
 from innerloop.core.errors import ConfigurationError, InnerloopError
 from innerloop.core.files import require_file_place, write_atomically
+from innerloop.core.settings import parse_settings
 from innerloop.models.checkpoint import save
+from innerloop.report.words import count
 from innerloop.studies.circuits import shape_of
 
 CIRCUIT = "circuit.json"
@@ -77,10 +79,10 @@ def compile_(
     given = {"dims": dims, "steps": steps, "points": points}
     settings = read_settings(algorithm, _merged(words or [], given))
     circuit = settings.build()
-    told = describe(circuit.blueprint, settings)
-    text = json_module.dumps(told, indent=1) + "\n"
+    description = describe(circuit.blueprint, settings)
+    text = json_module.dumps(description, indent=1) + "\n"
     if explain or output is None:
-        _explain(console, told)
+        _explain(console, description)
     if json is not None:
         write_atomically(json, lambda file: file.write_text(text))
     if output is not None:
@@ -88,7 +90,7 @@ def compile_(
         (output / CIRCUIT).unlink(missing_ok=True)
         save(circuit, output)
         write_atomically(output / CIRCUIT, lambda file: file.write_text(text))
-        console.print(_sizes(told), soft_wrap=True)
+        console.print(_sizes(description), soft_wrap=True)
         console.print(f"written to [cyan]{escape(str(output))}[/]", soft_wrap=True)
         console.print(f"Hold it to its algorithm: innerloop verify {output}", markup=False)
 
@@ -133,7 +135,7 @@ def read_compiled(folder: Path) -> CircuitSettings:
     """The settings that a folder's circuit was compiled from."""
     path = folder / CIRCUIT
     try:
-        told = json_module.loads(path.read_text())
+        description = json_module.loads(path.read_text())
     except FileNotFoundError as error:
         raise InnerloopError(
             f"{path} is missing: {folder} was not written by `innerloop compile`, and there is no "
@@ -141,8 +143,8 @@ def read_compiled(folder: Path) -> CircuitSettings:
         ) from error
     except (OSError, ValueError) as error:  # ValueError: not JSON, or not text at all
         raise InnerloopError(f"{path} cannot be read as JSON: {error}.") from error
-    name = told.get("name") if isinstance(told, dict) else None
-    values = told.get("settings") if isinstance(told, dict) else None
+    name = description.get("name") if isinstance(description, dict) else None
+    values = description.get("settings") if isinstance(description, dict) else None
     if not isinstance(name, str) or not isinstance(values, dict):
         raise InnerloopError(f"{path} names no circuit and settings: compile it again.")
     return read_settings(name, values)
@@ -190,27 +192,32 @@ def _list(console: Console, json: Path | None) -> None:
         write_atomically(json, lambda file: file.write_text(text))
 
 
-def _explain(console: Console, told: dict[str, Any]) -> None:
+def _explain(console: Console, description: dict[str, Any]) -> None:
     """Slots, layers and bounds as tables."""
-    console.print(f"[bold]{escape(told['name'])}[/]: {escape(told['algorithm'])}", soft_wrap=True)
-    console.print(_sizes(told), soft_wrap=True)
-    _print_table(console, "Settings", _settings(told))
-    _print_table(console, "Slots", told["slots"], right=("offset", "size"))
-    _print_table(console, "Layers", told["parts"])
-    console.print(_bounds(told["bounds"]), soft_wrap=True)
-    if told["condition"]:
-        console.print(f"on prompts with {escape(told['condition'])}", soft_wrap=True)
+    console.print(
+        f"[bold]{escape(description['name'])}[/]: {escape(description['algorithm'])}",
+        soft_wrap=True,
+    )
+    console.print(_sizes(description), soft_wrap=True)
+    _print_table(console, "Settings", _settings(description))
+    _print_table(console, "Slots", description["slots"], right=("offset", "size"))
+    _print_table(console, "Layers", description["parts"])
+    console.print(_bounds(description["bounds"]), soft_wrap=True)
+    if description["condition"]:
+        console.print(f"on prompts with {escape(description['condition'])}", soft_wrap=True)
 
 
-def _settings(told: dict[str, Any]) -> list[dict[str, Any]]:
+def _settings(description: dict[str, Any]) -> list[dict[str, Any]]:
     """The settings of a circuit: key, value, what it is."""
     return [
         {
             "setting": setting.key,
-            "value": textwrap.shorten(str(told["settings"][setting.key]), 40, placeholder=" .."),
+            "value": textwrap.shorten(
+                str(description["settings"][setting.key]), 40, placeholder=" .."
+            ),
             "what it is": setting.description,
         }
-        for setting in settings_of(CIRCUITS[told["name"]])
+        for setting in settings_of(CIRCUITS[description["name"]])
     ]
 
 
@@ -229,11 +236,11 @@ def _print_table(
     console.print(table)
 
 
-def _sizes(told: dict[str, Any]) -> str:
+def _sizes(description: dict[str, Any]) -> str:
     return escape(
-        f"{told['source']}, {told['form']} form: {told['layers']} layers, "
-        f"{told['heads']} head{'s' if told['heads'] > 1 else ''}, "
-        f"width {told['width']}, {told['mask']} attention"
+        f"{description['source']}, {description['form']} form: {description['layers']} layers, "
+        f"{count(description['heads'], 'head')}, "
+        f"width {description['width']}, {description['mask']} attention"
     )
 
 

@@ -21,6 +21,7 @@ from innerloop.learners.gradient_descent import GradientDescent
 from innerloop.learners.ols import OLS
 from innerloop.learners.ridge import Ridge
 from innerloop.report.page import Page, Section, write_page
+from innerloop.report.words import count
 from innerloop.training.interrupt import interruptible
 from innerloop.training.recipes import find_recipe
 from innerloop.training.run import Run
@@ -140,8 +141,8 @@ def _page(
     )
     fixed_point = Section(
         title="Loop by loop",
-        text=f"Each loop is a step of the algorithm that it found. It was trained with {loops} "
-        f"loops, where its error is {last:.4f}; after {BEYOND * loops} it is {beyond:.4f}. "
+        text="Each loop is a step of the algorithm that it has learned. It was trained with "
+        f"{loops} loops, where its error is {last:.4f}; after {BEYOND * loops} it is {beyond:.4f}. "
         "Gradient descent is run as long, on the same prompts.",
         figure=figures[1],
         description="error by loop, well beyond the trained loops, beside gradient descent",
@@ -149,9 +150,9 @@ def _page(
     training = Section(
         title="Training",
         text=f"{config.steps} steps with a batch of {config.batch}, "
-        f"{run.model().parameter_count:,} parameters. The folder beside this page holds the run: "
-        "its configuration, weights and metrics. `innerloop evaluate` takes it wherever it takes "
-        "the name of a learner.",
+        f"{count(run.model().parameter_count, 'parameter')}. The folder beside this page holds the "
+        "run: its configuration, weights and metrics. `innerloop evaluate` takes it wherever it "
+        "takes the name of a learner.",
         figure=figures[2],
         description="held-out error by training step",
     )

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import pandas as pd
 import typer
@@ -13,13 +13,13 @@ from rich.table import Table
 from innerloop.analysis.drawing import draw_error_curve, save_figure_and_table
 from innerloop.analysis.error import error_curve
 from innerloop.cli.progress import progress_bar
-from innerloop.cli.specs import build, find, parse_spec
+from innerloop.cli.specs import build, find
 from innerloop.cli.subjects import read_subjects
-from innerloop.core.errors import ConfigurationError
+from innerloop.core.errors import ConfigurationError, ShiftError
 from innerloop.core.files import require_file_place, require_folder, slug, write_atomically
+from innerloop.core.settings import parse_spec
 from innerloop.core.task import Task
-from innerloop.tasks.function import FunctionTask
-from innerloop.tasks.shifts import SHIFTS, papers_shifts
+from innerloop.tasks.shifts import SHIFTS, Shift, papers_shifts
 
 
 class By(StrEnum):
@@ -120,9 +120,10 @@ def _shifted(base: Task, texts: list[str]) -> dict[str, Task]:
     if not texts:
         return {"": base}
     if texts == ["all"]:
-        if not isinstance(base, FunctionTask):
-            SHIFTS["half-subspace"](task=base)  # refuses, and says why
-        return {**papers_shifts(cast(FunctionTask, base))}
+        shifts = papers_shifts(base)
+        if not shifts:
+            raise ShiftError(f"{type(base).__name__} cannot be shifted: {Shift.refusal(base)}.")
+        return {**shifts}
     shifted: dict[str, Task] = {}
     for text in texts:
         name, settings = parse_spec(text)
@@ -134,16 +135,16 @@ def _shifted(base: Task, texts: list[str]) -> dict[str, Task]:
 
 def describe(name: str, task: Task) -> str:
     """A task and its settings that are not the default, for a title."""
-    told = [
+    settings = [
         f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
         for key, value in task
         if key == "dims" or value != type(task).model_fields[key].default
     ]
-    return f"{name} ({', '.join(told)})"
+    return f"{name} ({', '.join(settings)})"
 
 
 def error_table(table: pd.DataFrame, *, title: str, by: str) -> Table:
-    """Errors at a handful of prefixes or steps, one row a learner."""
+    """Errors at a handful of prefixes or steps, one row per learner."""
     what = "examples" if by == "prefix" else "steps"
     shown = Table(title=escape(title), title_justify="left", caption_justify="left")
     shown.caption = escape(

@@ -11,7 +11,7 @@ RUN_FILES = ("state.pt", "metrics.jsonl")
 
 
 def require_free(folder: Path, *, force: bool) -> None:
-    """Refuse to write over a training run, and over a model without being told to."""
+    """Refuse to write over a training run, and over a model without --force."""
     require_folder(folder)
     if any((folder / name).exists() for name in RUN_FILES):
         raise ConfigurationError(f"{folder} is a training run: choose another folder.")

@@ -16,10 +16,10 @@ from innerloop.analysis.identify import identify as identify_learner
 from innerloop.analysis.identify_figure import draw_identification
 from innerloop.cli.evaluate import describe
 from innerloop.cli.progress import progress_bar
-from innerloop.cli.specs import is_setting
 from innerloop.cli.subjects import looks_like_folder, read_subjects
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.files import require_file_place, require_folder, slug, write_atomically
+from innerloop.core.settings import is_setting
 
 
 def identify(
@@ -71,44 +71,44 @@ def identify(
         )
     length = subjects.points if points is None else points
     with progress_bar() as advance:
-        found = identify_learner(
+        answer = identify_learner(
             subjects.learners[0], subjects.task, points=length, prompts=prompts, steps=steps,
             seed=seed, progress=lambda _, done, total: advance("fitting", done, total),
         )  # fmt: skip
     title = f"{subjects.labels[0]} on {describe(subjects.name, subjects.task)}, {length} points"
-    console.print(_ranking_table(found, title))
-    if found.progression is not None:
-        console.print(_step_table(found))
-    console.print(f"[bold]{escape(found.summary())}[/]")
-    figure = draw_identification(found)
+    console.print(_ranking_table(answer, title))
+    if answer.progression is not None:
+        console.print(_step_table(answer))
+    console.print(f"[bold]{escape(answer.summary())}[/]")
+    figure = draw_identification(answer)
     # A folder by its own name: two runs of one kind have the same label.
     word = next(word for word in words if not is_setting(word))
     stem = Path(word).resolve().name if looks_like_folder(word) else subjects.labels[0]
     image = output / f"{slug(stem)}.png"
     write_atomically(image, lambda file: figure.savefig(file))
     csv = image.with_suffix(".csv")
-    write_atomically(csv, lambda file: found.ranking.to_csv(file, index=False))
+    write_atomically(csv, lambda file: answer.ranking.to_csv(file, index=False))
     console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
     if json is not None:
         asked = {"task": describe(subjects.name, subjects.task), "seed": seed}
-        text = json_module.dumps({**asked, **as_json(found)}, indent=1) + "\n"
+        text = json_module.dumps({**asked, **as_json(answer)}, indent=1) + "\n"
         write_atomically(json, lambda file: file.write_text(text))
 
 
-def as_json(found: Identification) -> dict[str, Any]:
+def as_json(answer: Identification) -> dict[str, Any]:
     """All of an answer in plain values; what is not a number is null."""
-    progression = None if found.progression is None else found.progression.table()
+    progression = None if answer.progression is None else answer.progression.table()
     return {
-        "learner": found.learner,
-        "family": found.family,
-        "equivalents": list(found.equivalents),
-        "parameters": found.parameters,
-        "unexplained": found.unexplained,
-        "sureness": found.sureness,
-        "prompts": found.prompts,
-        "points": found.points,
-        "mixture": [list(part) for part in found.mixture],
-        "ranking": _records(found.ranking),
+        "learner": answer.learner,
+        "family": answer.family,
+        "equivalents": list(answer.equivalents),
+        "parameters": answer.parameters,
+        "unexplained": answer.unexplained,
+        "sureness": answer.sureness,
+        "prompts": answer.prompts,
+        "points": answer.points,
+        "mixture": [list(part) for part in answer.mixture],
+        "ranking": _records(answer.ranking),
         "steps": None if progression is None else _records(progression),
     }
 
@@ -118,7 +118,7 @@ def _records(table: pd.DataFrame) -> Any:
     return json_module.loads(str(table.to_json(orient="records", double_precision=15)))
 
 
-def _ranking_table(found: Identification, title: str) -> Table:
+def _ranking_table(answer: Identification, title: str) -> Table:
     shown = Table(title=escape(title), title_justify="left", caption_justify="left")
     shown.caption = escape(
         "SPD: squared prediction difference / E[y²], 90% interval; SimW: cosine of induced weights"
@@ -126,8 +126,8 @@ def _ranking_table(found: Identification, title: str) -> Table:
     shown.add_column("algorithm", style="cyan", overflow="fold")
     for name in ("unexplained", "SPD", "90% interval", "SimW"):
         shown.add_column(name, justify="right", no_wrap=True)
-    same = {found.family, *found.equivalents}
-    for row in found.ranking.to_dict("records"):
+    same = {answer.family, *answer.equivalents}
+    for row in answer.ranking.to_dict("records"):
         similar = row["sim_w"]
         known = similar is not None and not math.isnan(similar)
         shown.add_row(
@@ -141,15 +141,15 @@ def _ranking_table(found: Identification, title: str) -> Table:
     return shown
 
 
-def _step_table(found: Identification) -> Table:
+def _step_table(answer: Identification) -> Table:
     """A handful of steps with the iterations that they match, and how well lines fit."""
-    assert found.progression is not None
-    best, table = found.progression.best, found.progression.table()
+    assert answer.progression is not None
+    best, table = answer.progression.best, answer.progression.table()
     shown = Table(title="step by step: the best-matching iteration (SimE)", title_justify="left")
     shown.caption_justify = "left"
     fits = [
         f"{name}: linear R² {linear:.2f}, exponential R² {exponential:.2f}"
-        for name, (linear, exponential) in found.progression.fits().items()
+        for name, (linear, exponential) in answer.progression.fits().items()
         if not math.isnan(linear)
     ]
     shown.caption = escape("\n".join(fits))

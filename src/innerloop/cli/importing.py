@@ -8,10 +8,10 @@ import typer
 from rich.console import Console
 
 from innerloop.cli.folders import require_free
-from innerloop.models.backbone import Stack
 from innerloop.models.checkpoint import save
 from innerloop.models.imports import import_garg, import_yang
 from innerloop.models.transformer import InContextTransformer
+from innerloop.report.words import count
 
 
 class Source(StrEnum):
@@ -35,7 +35,7 @@ def import_(
         Source,
         typer.Option("--from", help="Whose code wrote it: Garg et al. 2022, or Yang et al. 2024."),
     ],
-    heads: Annotated[int, typer.Option(help="Attention heads of a layer; the file has no record.")],
+    heads: Annotated[int, typer.Option(help="Attention heads per layer; the file does not say.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the model.")],
     loops: Annotated[
         int | None,
@@ -70,11 +70,10 @@ def import_(
 def describe(model: InContextTransformer) -> str:
     """A model's sizes in one sentence."""
     shape = model.config.backbone
-    layers = f"{shape.layers} layer{'s' if shape.layers > 1 else ''}"
-    loops = "" if isinstance(shape, Stack) else f" looped {shape.loops} times ({shape.inject})"
     return (
-        f"{layers}{loops}, {shape.heads} heads, width {shape.width}, "
-        f"{model.parameter_count:,} parameters in {str(model.dtype).removeprefix('torch.')}; "
+        f"{shape.summary}, {count(shape.heads, 'head')}, width {shape.width}, "
+        f"{count(model.parameter_count, 'parameter')} in "
+        f"{str(model.dtype).removeprefix('torch.')}; "
         f"prompts of up to {model.config.points} points, {model.config.dims} dimensions and "
-        f"{model.config.outputs} output{'s' if model.config.outputs > 1 else ''}"
+        f"{count(model.config.outputs, 'output')}"
     )

@@ -16,9 +16,7 @@ from innerloop.tasks.table import TASKS
 
 
 def tasks(
-    name: Annotated[
-        str | None, typer.Argument(help="A task or a shift to tell everything about.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="A task or a shift to describe.")] = None,
 ) -> None:
     """List the families of problems, and the shifts that take them out of distribution."""
     console = Console()
@@ -31,7 +29,7 @@ def tasks(
 
 
 def learners(
-    name: Annotated[str | None, typer.Argument(help="A learner to tell everything about.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A learner to describe.")] = None,
 ) -> None:
     """List the learning algorithms."""
     console = Console()
@@ -39,9 +37,7 @@ def learners(
         _describe(console, find("learner", name, LEARNERS))
         return
     console.print(_table("Learners", LEARNERS))
-    console.print(
-        "What stands after a colon must be given. All about one: innerloop learners ridge"
-    )
+    console.print("Settings after a colon must be given. All about one: innerloop learners ridge")
 
 
 def _table(title: str, entries: Mapping[str, type[Any]]) -> Table:
@@ -50,7 +46,7 @@ def _table(title: str, entries: Mapping[str, type[Any]]) -> Table:
     table.add_column("what it is", no_wrap=True, overflow="ellipsis")
     for name, entry in entries.items():
         # A task's dimensions have a default on the command line.
-        needed = [s.key for s in settings_of(entry) if s.required and s.key != "dims" and s.told]
+        needed = [s.key for s in settings_of(entry) if s.required and s.key != "dims" and s.shown]
         written = ":".join([name, ",".join(f"{key}=.." for key in needed)]).rstrip(":")
         table.add_row(escape(written), escape(first_sentence(entry)))
     return table
@@ -62,7 +58,7 @@ def _describe(console: Console, entry: type[Any]) -> None:
         console.print(escape(" ".join(paragraph.split())), highlight=False)
         console.print()
     table = Table("setting", "default", "what it is")
-    settings = [setting for setting in settings_of(entry) if setting.told]
+    settings = [setting for setting in settings_of(entry) if setting.shown]
     for setting in settings:
         table.add_row(escape(setting.key), escape(_default(setting)), escape(setting.description))
     if settings:

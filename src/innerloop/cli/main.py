@@ -1,4 +1,4 @@
-"""The command `innerloop`: one file a verb, put together here."""
+"""The command `innerloop`: one file per verb, put together here."""
 
 import sys
 from importlib import metadata

@@ -12,7 +12,7 @@ from innerloop.analysis.error import Progress as ProgressCallback
 
 @contextmanager
 def progress_bar() -> Iterator[ProgressCallback]:
-    """A bar a piece of work on the terminal's error stream; gone when all is done."""
+    """A bar for each piece of work on the terminal's error stream; gone when all is done."""
     columns = (
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
         TimeRemainingColumn(),

@@ -9,9 +9,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from innerloop.cli.specs import written_as
 from innerloop.core.files import write_atomically
+from innerloop.core.settings import written_as
 from innerloop.models.table import build
+from innerloop.report.words import duration
+from innerloop.training.config import RunConfig
+from innerloop.training.estimate import training_seconds
 from innerloop.training.recipes import RECIPES, find_recipe
 
 
@@ -35,17 +38,19 @@ def recipes(
         return
     rows = [_row(known, scale) for known in RECIPES]
     table = Table(title=f"Recipes at {scale} size", title_justify="left", title_style="bold")
-    table.add_column("recipe")
+    table.add_column("recipe", min_width=max(map(len, RECIPES)))  # no name is broken
     for heading in ("parameters", "steps", "time"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("paper", no_wrap=True)
+    table.add_column("paper", max_width=len("akyurek2022"))
     for row in rows:
         table.add_row(
             f"[cyan]{row['name']}[/]\n  {escape(str(row['title']))}", f"{row['parameters']:,}",
             f"{row['steps']:,}", str(row["time"]), str(row["paper"]),
         )  # fmt: skip
     console.print(table)
-    console.print("Times are those of one core. All about one: innerloop recipes looped-linear.")
+    console.print(
+        "Times are estimates for one core. All about one: innerloop recipes looped-linear."
+    )
     console.print("Train it: innerloop train looped-linear")
     if json is not None:
         write_atomically(json, lambda file: file.write_text(json_module.dumps(rows, indent=1)))
@@ -58,16 +63,11 @@ def _row(name: str, scale: str) -> dict[str, str | int]:
         "title": RECIPES[name].title,
         "parameters": build(config.model).parameter_count,
         "steps": config.steps,
-        "time": _time(name, scale),
+        "time": _time(config, scale),
         "paper": RECIPES[name].paper,
     }
 
 
-def _time(name: str, scale: str) -> str:
-    """What was measured on one core; the papers' size has not been run to its end."""
-    if scale == "smoke":
-        return "seconds"
-    if scale == "paper":
-        return "GPU"
-    minutes = RECIPES[name].minutes
-    return "-" if minutes is None else f"{minutes:.0f} min"
+def _time(config: RunConfig, scale: str) -> str:
+    """About what one core takes; the papers' size is not for one."""
+    return "GPU" if scale == "paper" else duration(training_seconds(config))

@@ -16,8 +16,8 @@ from innerloop.report.joined import choose, joined_page
 from innerloop.report.markdown import require_place, write_docs, write_summary
 from innerloop.report.page import write_page
 from innerloop.report.words import tally
+from innerloop.studies.measuring import TrainingTime, training_time
 from innerloop.studies.result import Result, read_results
-from innerloop.studies.work import TrainingTime, training_time
 from innerloop.training.run import Run
 from innerloop.training.store import Store
 
@@ -64,11 +64,11 @@ def report(
         if docs is None:
             raise ConfigurationError("--readme links into the pages of --docs: give both.")
         require_place(readme)
-    found, refused = read_results(folder)
+    known, refused = read_results(folder)
     console = Console(highlight=False, soft_wrap=True)
     for reason in refused:
         console.print(f"left out: {reason}", markup=False)
-    chosen = choose(found, wanted)
+    chosen = choose(known, wanted)
     if not chosen:
         at = f" at {wanted} scale" if wanted else ""
         raise ConfigurationError(
@@ -78,14 +78,14 @@ def report(
     console.print(tally(chosen))
     console.print(f"page [cyan]{escape(str(page))}[/]")
     if docs is not None:
-        told = write_docs(docs, chosen, training=partial(time_of_runs, Store(runs)))
-        console.print(f"pages [cyan]{escape(str(docs / 'README.md'))}[/]: {tally(told)}")
+        written = write_docs(docs, chosen, training=partial(time_of_runs, Store(runs)))
+        console.print(f"pages [cyan]{escape(str(docs / 'README.md'))}[/]: {tally(written)}")
         if readme is not None:
-            console.print(f"summary [cyan]{escape(str(write_summary(readme, told, docs)))}[/]")
+            console.print(f"summary [cyan]{escape(str(write_summary(readme, written, docs)))}[/]")
 
 
 def time_of_runs(store: Store, results: Sequence[Result]) -> TrainingTime | None:
-    """What the runs of all studies took, each counted once; None if some are not here."""
+    """How long the runs of all studies took, each counted once; None if some are not here."""
     names = {name for result in results for name in result.runs}
     known: dict[str, Run] = {run.name: run for run in store.runs()}
     if not names <= set(known):

@@ -31,7 +31,7 @@ VARIABLE = "INNERLOOP_RESULTS"
 STYLES: dict[Verdict, str] = {
     "confirmed": "bold blue", "not confirmed": "bold yellow", "inconclusive": "dim",
 }  # fmt: skip
-"""Told by words as well; these two colours most people can tell apart."""
+"""Beside the words; most people can tell these two colours apart."""
 
 
 def reproduce(
@@ -48,7 +48,7 @@ def reproduce(
     seeds: Annotated[int, typer.Option(min=1, help="Trainings of every model.")] = 1,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Jobs side by side, of a thread each. Default: one a core."),
+        typer.Option(min=1, help="Jobs side by side, each on one thread. Default: one per core."),
     ] = None,
     runs: Annotated[
         Path | None, typer.Option(help="Folder of the runs. Default: $INNERLOOP_RUNS, else runs.")
@@ -137,8 +137,8 @@ def _chosen(names: Sequence[str], all_: bool) -> list[Study]:
             "name papers or studies, as yang2024 or yang2024/fig2, or give --all: see "
             "`innerloop studies`."
         )
-    found = [study for name in names for study in find_studies(name)] if names else STUDIES
-    return list(dict.fromkeys(found))
+    chosen = [study for name in names for study in find_studies(name)] if names else STUDIES
+    return list(dict.fromkeys(chosen))
 
 
 def _tell_plan(console: Console, plan: Plan, *, scale: Scale, seeds: int, workers: int) -> None:
@@ -152,8 +152,8 @@ def _tell_plan(console: Console, plan: Plan, *, scale: Scale, seeds: int, worker
         return
     needed = {config.key() for study in left for config in study.seeded_runs(scale, seeds).values()}
     console.print(
-        f"{len(board.runs)} runs to train, {len(needed) - len(board.runs)} found; "
-        f"{count(workers, 'worker')}"
+        f"{count(len(board.runs), 'run')} to train, {len(needed) - len(board.runs)} trained "
+        f"already; {count(workers, 'worker')}"
     )
     console.print(f"expected: {_expected(plan, scale, seeds, workers)}")
 
@@ -162,7 +162,7 @@ def _expected(plan: Plan, scale: Scale, seeds: int, workers: int) -> str:
     """How long it may take: by what is known of cores, or what the studies say of a GPU."""
     if scale == "paper":
         minutes = seeds * sum(study.minutes[scale] for study in plan.left)
-        return f"about {duration(60 * minutes)} on a GPU, less where runs are found or shared"
+        return f"about {duration(60 * minutes)} on a GPU, less where runs exist or are shared"
     minutes = sum(job.minutes * (1 - job.share) for job in plan.board.jobs) / workers
     return f"about {duration(60 * minutes)} with a core for each worker and nothing else to do"
 
@@ -183,29 +183,29 @@ def _tell_outcome(console: Console, outcome: Outcome) -> None:
 
 
 def _claims(result: Result) -> Table:
-    """Verdicts, with what each is about and how it came about."""
+    """Verdicts, each with its claim, what was measured and the criterion."""
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for judged in result.claims:
         claim = judged.claim
-        found = f"{claim.quantity}: {measured(judged)}, criterion {claim.criterion}"
+        reading = f"{claim.quantity}: {measured(judged)}, criterion {claim.criterion}"
         reason = f" ({why(judged)})" if why(judged) else ""
         table.add_row(
             f"  [{STYLES[judged.verdict]}]{SIGNS[judged.verdict]} {judged.verdict}[/]",
-            f"{escape(claim.sentence)}\n[dim]{escape(found + reason)}[/]",
+            f"{escape(claim.sentence)}\n[dim]{escape(reading + reason)}[/]",
         )
     return table
 
 
 def _summary(outcomes: Sequence[Outcome]) -> Table:
-    """A row a study, and what could not be done."""
+    """One row per study, and what could not be done."""
     results = [outcome.result for outcome in outcomes if outcome.result is not None]
     table = Table(title="Summary", title_justify="left", title_style="bold")
     table.add_column("study", style="cyan", no_wrap=True)
     for verdict in VERDICTS:
         table.add_column(f"{SIGNS[verdict]} {verdict}", justify="right")
-    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("time", justify="right")
     for outcome in outcomes:
         if outcome.result is None:
             table.add_row(outcome.study.name, *["-"] * len(VERDICTS), "[red]failed[/]")
@@ -229,5 +229,5 @@ def record(outcome: Outcome) -> dict[str, Any]:
     """An outcome as JSON has it: what claims.json holds, or what went wrong."""
     if outcome.result is None:
         return {"study": outcome.study.name, "error": outcome.error}
-    told = json_module.loads((outcome.result.folder / CLAIMS).read_text())
-    return {"study": outcome.study.name, "error": "", **told}
+    claims = json_module.loads((outcome.result.folder / CLAIMS).read_text())
+    return {"study": outcome.study.name, "error": "", **claims}

@@ -30,11 +30,11 @@ def shown_progress(console: Console) -> Iterator[Listener]:
 
 
 def headline(progress: Progress) -> str:
-    """`3 of 17 jobs done, about 12 min left`."""
-    told = f"{progress.jobs_done} of {progress.jobs} jobs done"
+    """`3 of 17 jobs done, about 12 minutes left`."""
+    done = f"{progress.jobs_done} of {progress.jobs} jobs done"
     if progress.seconds_left is None or progress.jobs_done == progress.jobs:
-        return told
-    return f"{told}, about {duration(progress.seconds_left)} left"
+        return done
+    return f"{done}, about {duration(progress.seconds_left)} left"
 
 
 def _display(progress: Progress) -> Group:
@@ -45,21 +45,21 @@ def _display(progress: Progress) -> Group:
         f"{progress.done:.0%}",
         headline(progress),
     )
-    return Group(line, *(_running(told) for told in progress.running))
+    return Group(line, *(_running(job) for job in progress.running))
 
 
-def _running(told: str) -> Text:
-    return Text(f"  {told}", style="dim", no_wrap=True, overflow="ellipsis")
+def _running(job: str) -> Text:
+    return Text(f"  {job}", style="dim", no_wrap=True, overflow="ellipsis")
 
 
 def progress_lines(clock: Callable[[], float] = time.monotonic) -> Listener:
-    """A line for each job that has ended, and one a while, for whoever follows a log."""
-    jobs, told = 0, clock()
+    """A line for each job that has ended, and one now and then, for whoever follows a log."""
+    jobs, last = 0, clock()
 
     def show(progress: Progress) -> None:
-        nonlocal jobs, told
-        if progress.jobs_done > jobs or clock() >= told + QUIET:
-            jobs, told = progress.jobs_done, clock()
+        nonlocal jobs, last
+        if progress.jobs_done > jobs or clock() >= last + QUIET:
+            jobs, last = progress.jobs_done, clock()
             running = "; ".join(progress.running)
             now = f" (now {running})" if running else ""
             print(headline(progress) + now, file=sys.stderr, flush=True)

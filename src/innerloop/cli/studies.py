@@ -1,4 +1,4 @@
-"""`innerloop studies`: what can be reproduced, and what came of it here."""
+"""`innerloop studies`: what can be reproduced, and the last verdicts on this machine."""
 
 import json as json_module
 import textwrap
@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from innerloop.cli.reproduce import STYLES, results_folder
-from innerloop.cli.specs import written_as
 from innerloop.core.files import require_file_place, write_atomically
+from innerloop.core.settings import written_as
 from innerloop.report.joined import choose
 from innerloop.report.words import SIGNS, changed_since, count, duration, measured, why
 from innerloop.studies.claim import Claim, Judged
@@ -27,7 +27,7 @@ from innerloop.training.families import SCALES
 def studies(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[PAPER|PAPER/ID]", help="A paper, or a study to tell all about."),
+        typer.Argument(metavar="[PAPER|PAPER/ID]", help="A paper, or a study to describe."),
     ] = None,
     results: Annotated[
         Path | None,
@@ -35,7 +35,7 @@ def studies(
     ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the table here as JSON, too.")] = None,
 ) -> None:
-    """List the studies with the last verdicts found on this machine, or tell all about one.
+    """List the studies with the last verdicts on this machine, or describe one.
 
     For example:
 
@@ -46,8 +46,8 @@ def studies(
     if json is not None:
         require_file_place(json)
     chosen = STUDIES if name is None else find_studies(name)
-    found, refused = read_results(results_folder(results))
-    last = {result.name: result for result in choose(found)}
+    known, refused = read_results(results_folder(results))
+    last = {result.name: result for result in choose(known)}
     console = Console(highlight=False)
     for reason in refused:
         console.print(f"left out: {reason}", markup=False, soft_wrap=True)
@@ -64,11 +64,11 @@ def studies(
 
 
 def _table(chosen: Iterable[Study], last: Mapping[str, Result]) -> Table:
-    """A row a study, the papers one after the other."""
+    """One row per study, the papers one after the other."""
     table = Table(title="Studies", title_justify="left", title_style="bold")
     table.add_column("study")
     table.add_column("laptop", justify="right", no_wrap=True)
-    table.add_column("found here", overflow="fold", max_width=24)
+    table.add_column("verdicts here", overflow="fold", max_width=24)
     paper = ""
     for study in chosen:
         if study.paper != paper:
@@ -78,13 +78,13 @@ def _table(chosen: Iterable[Study], last: Mapping[str, Result]) -> Table:
         also = f" ({', '.join(study.also)})" if study.also else ""
         table.add_row(
             f"[cyan]{study.name}[/]{also}\n  {escape(study.title)}",
-            duration(60 * study.minutes["laptop"]), _found(last.get(study.name)),
+            duration(60 * study.minutes["laptop"]), _verdicts(last.get(study.name)),
         )  # fmt: skip
     return table
 
 
-def _found(result: Result | None) -> str:
-    """What a study came to here: verdicts, scale, and whether it is another study by now."""
+def _verdicts(result: Result | None) -> str:
+    """The last verdicts on a study with their scale, and whether it has changed since."""
     if result is None:
         return "-"
     changed = ", changed since" if changed_since(result) else ""
@@ -92,7 +92,7 @@ def _found(result: Result | None) -> str:
 
 
 def _tell(console: Console, study: Study, result: Result | None) -> None:
-    """All that a study declares, and what it came to."""
+    """Print all that a study declares, and its last verdicts."""
     console.print(f"[bold cyan]{study.name}[/] [bold]{escape(study.title)}[/]", soft_wrap=True)
     also = f" (also {', '.join(study.also)})" if study.also else ""
     console.print(f"{escape(PAPERS.get(study.paper, study.paper))}{also}", soft_wrap=True)
@@ -104,15 +104,15 @@ def _tell(console: Console, study: Study, result: Result | None) -> None:
     if result is not None:
         changed = "; the study has changed since" if changed_since(result) else ""
         console.print(
-            f"Found at {result.scale} scale, {count(result.seeds, 'seed')}, on "
+            f"Measured at {result.scale} scale, {count(result.seeds, 'seed')}, on "
             f"{result.finished}{changed}: {escape(str(result.folder))}",
             soft_wrap=True,
         )
     console.print("\n[bold]Scales[/]")
     for scale in SCALES:
-        told = study.smaller.get(scale, "as in the paper")
+        sizes = study.smaller.get(scale, "as in the paper")
         console.print(
-            f"  {scale}, about {duration(60 * study.minutes[scale])}: {escape(told)}",
+            f"  {scale}, about {duration(60 * study.minutes[scale])}: {escape(sizes)}",
             soft_wrap=True,
         )
         for label, config in study.runs(scale).items():
@@ -133,7 +133,7 @@ def _claim_lines(claim: Claim, judged: Judged | None) -> list[str]:
     if judged is not None:
         style, reason = STYLES[judged.verdict], f" ({why(judged)})" if why(judged) else ""
         lines.append(
-            f"    found: {measured(judged)}, [{style}]{SIGNS[judged.verdict]} {judged.verdict}[/]"
+            f"    here: {measured(judged)}, [{style}]{SIGNS[judged.verdict]} {judged.verdict}[/]"
             f"{escape(reason)}"
         )
     return lines
@@ -146,8 +146,8 @@ def _run(config: RunConfig) -> str:
         config.model.model_dump(mode="json", exclude_defaults=True, exclude=set(FOLLOWS_TASK))
     )
     words = [f"{key}={value}" for key, value in (*task, *model)]
-    told = " ".join([config.task_name, *words, f"points={config.points}", f"steps={config.steps}"])
-    return textwrap.shorten(told, 200, placeholder=" ..")
+    run = " ".join([config.task_name, *words, f"points={config.points}", f"steps={config.steps}"])
+    return textwrap.shorten(run, 200, placeholder=" ..")
 
 
 def _record(study: Study, result: Result | None) -> dict[str, Any]:

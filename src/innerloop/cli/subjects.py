@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from innerloop.cli.specs import build, find, is_setting, parse_settings, parse_spec
+from innerloop.cli.specs import build, find
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.learner import Learner
+from innerloop.core.settings import is_setting, parse_settings, parse_spec
 from innerloop.core.task import Task
 from innerloop.learners.table import LEARNERS
 from innerloop.models.checkpoint import load
-from innerloop.models.model import Model
+from innerloop.models.model import AnyModel
 from innerloop.tasks.table import TASKS
 from innerloop.training.run import Run
 from innerloop.training.task_field import task_name
@@ -43,18 +44,16 @@ def read_subjects(words: Sequence[str], task: str | None) -> Subjects:
     if not named:
         raise ConfigurationError("no learner was named: see `innerloop learners`, or take 'ols'.")
     runs = {word: Run.open(Path(word)) for word in named if is_run(Path(word))}
-    learners: list[Learner[Any]] = []
-    for word in named:
-        if word in runs:
-            _note_unfinished(runs[word])
-            learners.append(runs[word].model())
-        elif looks_like_folder(word):
-            learners.append(load(Path(word)))
-        else:
-            name, values = parse_spec(word)
-            learners.append(build(find("learner", name, LEARNERS), values))
+    for run in runs.values():
+        _note_unfinished(run)
+    models = {
+        word: runs[word].model() if word in runs else load(Path(word))
+        for word in named
+        if word in runs or looks_like_folder(word)
+    }
+    learners = [models[word] if word in models else _by_name(word) for word in named]
     trained_on = next(iter(runs.values()), None)
-    chosen, points = _task(learners, task, settings, trained_on)
+    chosen, points = _task(list(models.values()), task, settings, trained_on)
     return Subjects(
         learners=learners,
         labels=_labels(named, learners),
@@ -79,8 +78,14 @@ def _note_unfinished(run: Run) -> None:
     if run.diverged is not None:
         print(f"note: {run.name} was given up: {run.diverged}", file=sys.stderr)
     elif not run.finished:
-        told = f"note: {run.name} is not finished: step {run.step} of {run.config.steps}."
-        print(told, file=sys.stderr)
+        progress = f"step {run.step} of {run.config.steps}"
+        print(f"note: {run.name} is not finished: {progress}.", file=sys.stderr)
+
+
+def _by_name(word: str) -> Learner[Any]:
+    """The learner of a word such as `ridge:penalty=0.1`."""
+    name, values = parse_spec(word)
+    return build(find("learner", name, LEARNERS), values)
 
 
 def _labels(words: Sequence[str], learners: Sequence[Learner[Any]]) -> list[str]:
@@ -93,28 +98,15 @@ def _labels(words: Sequence[str], learners: Sequence[Learner[Any]]) -> list[str]
 
 
 def _task(
-    learners: list[Learner[Any]],
-    name: str | None,
-    settings: dict[str, str | list[str]],
-    trained_on: Run | None,
+    models: list[AnyModel], name: str | None, settings: dict[str, Any], trained_on: Run | None
 ) -> tuple[Task, int]:
-    """The task to evaluate on, and the points of its prompts."""
+    """The task to evaluate on, and the points of its prompts: such as all models can read."""
     if name is None and trained_on is not None:
         known = trained_on.config.task
         chosen = build(type(known), {**dict(known), **settings})
     else:
-        dims = {"dims": str(_dims_of(learners) or 20)}
-        chosen = build(find("task", name or "linear", TASKS), {**dims, **settings})
+        dims = models[0].config.dims if models else 20
+        chosen = build(find("task", name or "linear", TASKS), {"dims": dims, **settings})
     points = 2 * chosen.dims + 1 if trained_on is None else trained_on.config.points
-    limits = [limit for limit in (_most_points(learner) for learner in learners) if limit]
+    limits = [model.points for model in models if model.points is not None]
     return chosen, min([points, *limits])
-
-
-def _dims_of(learners: Sequence[Learner[Any]]) -> int | None:
-    """The dimensions that the first model was made for."""
-    found = [learner.config.dims for learner in learners if isinstance(learner, Model)]
-    return found[0] if found else None
-
-
-def _most_points(learner: Learner[Any]) -> int | None:
-    return learner.points if isinstance(learner, Model) else None

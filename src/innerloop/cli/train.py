@@ -1,4 +1,4 @@
-"""`innerloop train`: a recipe with overrides, trained, resumed or found."""
+"""`innerloop train`: the run of a recipe with overrides: trained, resumed, or as it is."""
 
 import sys
 from collections.abc import Iterator
@@ -15,18 +15,19 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from innerloop.core.files import require_file_place, require_folder, write_atomically
+from innerloop.report.words import count, duration
 from innerloop.training.config import RunConfig
 from innerloop.training.interrupt import Interruption, interruptible
-from innerloop.training.loop import available
 from innerloop.training.overrides import with_overrides
 from innerloop.training.recipes import find_recipe
 from innerloop.training.run import Run
 from innerloop.training.store import Store
 from innerloop.training.tracking import tracking
 from innerloop.training.train import Listener, Report
+from innerloop.training.trainer import available
 
 LINES = 20
-"""About how many lines a run prints where there is no terminal."""
+"""About how many lines are printed per run where there is no terminal."""
 
 
 class Track(StrEnum):
@@ -110,9 +111,9 @@ def stopped(run: Run, interruption: Interruption) -> typer.Exit:
 
 
 def summary(run: Run, config: RunConfig) -> Table:
-    """What a finished run came to: its errors on the way and in the end."""
+    """The errors of a finished run, on the way and in the end."""
     model = run.model()
-    title = f"{model.name} on {config.task_name}: {model.parameter_count:,} parameters"
+    title = f"{model.name} on {config.task_name}: {count(model.parameter_count, 'parameter')}"
     caption = "error: mean squared error / E[y²] after the most examples, on held-out prompts"
     # As wide as the words around it, which would be folded otherwise.
     table = Table(min_width=max(len(title), len(caption)), title_justify="left")
@@ -135,12 +136,12 @@ def shown_progress(name: str) -> Iterator[Listener]:
     if not console.is_terminal:
         yield _lines()
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[status]}"))
     with Progress(*columns, console=console, transient=True) as bars:
-        bar = bars.add_task(escape(name), total=None, told="")
+        bar = bars.add_task(escape(name), total=None, status="")
 
         def show(report: Report) -> None:
-            bars.update(bar, completed=report.step, total=report.steps, told=told(report))
+            bars.update(bar, completed=report.step, total=report.steps, status=status(report))
 
         yield show
 
@@ -154,20 +155,18 @@ def _lines() -> Listener:
         stretch = LINES * report.step // report.steps
         if stretch > last:
             last = stretch
-            print(told(report), file=sys.stderr, flush=True)
+            print(status(report), file=sys.stderr, flush=True)
 
     return show
 
 
-def told(report: Report) -> str:
+def status(report: Report) -> str:
     """How a run is doing, in one line."""
     error = "-" if report.error is None else f"{report.error:.3g}"
-    left = int(report.seconds_left)
-    clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"
     loops = "" if report.loops is None else f", {report.loops} loops"
     return (
         f"{report.step}/{report.steps}  loss {report.loss:.3g}, error {error}{loops}, "
-        f"{report.steps_per_second:.1f} steps/s, {clock} left"
+        f"{report.steps_per_second:.1f} steps/s, {duration(report.seconds_left)} left"
     )
 
 

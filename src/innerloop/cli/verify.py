@@ -19,6 +19,7 @@ from innerloop.cli.subjects import looks_like_folder
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.files import require_file_place, write_atomically
 from innerloop.models.checkpoint import load
+from innerloop.report.words import count
 from innerloop.studies.circuits import (
     SEEDS,
     TABLE,
@@ -96,15 +97,15 @@ def verify(
     for sentence in _failures([case for cases in groups for case in cases]):
         console.print(escape(sentence), soft_wrap=True)
     if json is not None:
-        told = [_record(case) for cases in groups for case in cases]
-        text = json_module.dumps(told, indent=1)
+        records = [_record(case) for cases in groups for case in cases]
+        text = json_module.dumps(records, indent=1)
         write_atomically(json, lambda file: file.write_text(text))
     if not all(summary.holds for summary in summaries):
         raise typer.Exit(1)
 
 
 def verdict_table(summaries: Sequence[Summary]) -> Table:
-    """One row a circuit: its sizes, its errors, what it states, and whether that holds."""
+    """One row per circuit: its sizes, its errors, what it states, and whether that holds."""
     # Four lines each: as many columns as there are numbers would not fit a terminal of 80.
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.caption, table.caption_justify = CAPTION, "left"
@@ -120,7 +121,7 @@ def verdict_table(summaries: Sequence[Summary]) -> Table:
         table.add_row(
             f"[cyan]{escape(summary.circuit)}[/]\n{escape(_without_settings(summary.algorithm))}"
             f"\n{escape(summary.form + norm)}",
-            f"{summary.layers} layers\n{summary.heads} head{'s' if summary.heads > 1 else ''}\n"
+            f"{summary.layers} layers\n{count(summary.heads, 'head')}\n"
             f"width {summary.width}\n{summary.mask}",
             "\n".join(str(step) for step in steps),
             "\n".join(f"{summary.errors[step]:.1e}" for step in steps),
@@ -165,7 +166,7 @@ def _failures(cases: Sequence[Case]) -> Iterator[str]:
 
 
 def _record(case: Case) -> dict[str, Any]:
-    """A case as JSON has it: one entry a step."""
+    """A case as JSON has it: one entry per step."""
     return {
         "circuit": case.circuit,
         "form": case.form,
@@ -196,16 +197,16 @@ def _numbers(name: str, text: str | None) -> list[int] | None:
     if text is None:
         return None
     try:
-        found = [int(word) for word in text.split(",")]
+        numbers = [int(word) for word in text.split(",")]
     except ValueError as error:
         raise ConfigurationError(f"--{name} is {text!r}: write numbers, as 1,2,5.") from error
-    if any(number < 1 for number in found):
+    if any(number < 1 for number in numbers):
         raise ConfigurationError(f"--{name} is {text!r}: every number is at least 1.")
-    return found
+    return numbers
 
 
 def _without_settings(name: str) -> str:
-    """A learner's name without what stands in brackets: settings differ from size to size."""
+    """A learner's name without its settings in brackets, which differ from size to size."""
     while (shorter := re.sub(r"\([^()]*\)", "", name)) != name:
         name = shorter
     return name

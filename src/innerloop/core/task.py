@@ -1,6 +1,7 @@
 """A distribution over prompts."""
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -9,13 +10,27 @@ from torch import Tensor
 
 from innerloop.core.config import Config
 from innerloop.core.errors import ConfigurationError, PromptError
-from innerloop.core.prompt import Prompt
+from innerloop.core.prompt import Layout, Prompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptForm:
+    """What all prompts of a task look like: known without drawing one."""
+
+    dims: int
+    outputs: int = 1
+    layout: Layout = "pairs"
+    labels: bool = False
+    """Whether every output is -1 or 1."""
+    fewest_points: int = 1
+    """The points of the shortest prompt that has a scored position."""
 
 
 class Task(Config):
     """A family of random problems; its fields are its configuration, given by keyword.
 
-    A subclass writes `draw` and `scale`. Callers use `sample`.
+    A subclass writes `draw` and `scale`, and `form` where prompts are not pairs with one output.
+    Callers use `sample`.
     """
 
     dims: int = Field(ge=1, description="dimensions of an input")
@@ -54,6 +69,11 @@ class Task(Config):
         return prompt
 
     @property
+    def form(self) -> PromptForm:
+        """What its prompts look like; models are made to fit it."""
+        return PromptForm(dims=self.dims)
+
+    @property
     def most_points(self) -> int | None:
         """The most points that a prompt can have; None if there is no limit."""
         return None
@@ -66,7 +86,7 @@ class Task(Config):
     def scale(self) -> Tensor:
         """E[y^2], averaged over the outputs: what every error curve is divided by.
 
-        Either one number () or, where it varies, one a position (p,); positions beyond the last
+        Either one number () or, where it varies, one per position (p,); positions beyond the last
         take the last. A shifted task keeps the scale of the task that it shifts.
         """
 

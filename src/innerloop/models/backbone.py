@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from innerloop.core.errors import PromptError
 from innerloop.models.block import Block, BlockShape, BlockSize, make_norm
 from innerloop.models.hidden import Hidden, Visible
+from innerloop.models.settings import BACKWARD
 
 
 class _Blocks(BlockShape):
@@ -36,6 +37,31 @@ class _Blocks(BlockShape):
                 f"{self.layers}, post {self.post}): give one a block, or none"
             )
         return self
+
+    @property
+    def trained_loops(self) -> int | None:
+        """The loops that it is trained with; None if it does not loop."""
+        return None
+
+    @property
+    def reinjects(self) -> bool:
+        """Whether the input comes in again at every loop."""
+        return False
+
+    @property
+    def summary(self) -> str:
+        """`12 layers`."""
+        return f"{self.layers} layer{'s' if self.layers > 1 else ''}"
+
+    def block_operations(self, tokens: int) -> float:
+        """Operations, about, of one block on a prompt of so many tokens, without its gradient."""
+        # 12 D^2 weights, each a product and a sum; scores and values over all earlier tokens.
+        return tokens * (24 * self.width**2 + 4 * tokens * self.width)
+
+    def operations(self, tokens: int, loops: int, window: int) -> float:
+        """Operations, about, of a prompt and its gradient, which goes through the last loops."""
+        blocks = self.layers + self.pre + self.post
+        return self.block_operations(tokens) * (1 + BACKWARD) * blocks
 
     def block(self, index: int) -> BlockShape:
         """The shape of one block, counted from the first of the pre-transformer."""
@@ -90,6 +116,27 @@ class Loop(_Blocks):
     norm_inside: bool = Field(
         default=True, description="whether the norm at the end is part of the loop"
     )
+
+    @property
+    def trained_loops(self) -> int | None:
+        """As they are given."""
+        return self.loops
+
+    @property
+    def reinjects(self) -> bool:
+        """Whether the input comes in again at every loop."""
+        return self.inject != "none"
+
+    @property
+    def summary(self) -> str:
+        """`1 layer looped 20 times (add)`."""
+        return f"{super().summary} looped {self.loops} times ({self.inject})"
+
+    def operations(self, tokens: int, loops: int, window: int) -> float:
+        """Operations, about, of a prompt and its gradient, which goes through the last loops."""
+        # The post-transformer reads every loop of the window.
+        once = (1 + BACKWARD) * (self.pre + self.post * window)
+        return self.block_operations(tokens) * (self.layers * (loops + BACKWARD * window) + once)
 
     @property
     def steps(self) -> int:

@@ -12,27 +12,38 @@ Chen et al. (2025) ask for is alpha times the weights that are found with alpha 
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field, FiniteFloat
 from torch import Tensor, nn
 
-from innerloop.core.config import Config
 from innerloop.core.errors import PromptError
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
 from innerloop.models.model import Head, Model, initialise
+from innerloop.models.settings import BACKWARD, ModelSettings, Spread
 
 
-class LinearLoopedConfig(Config):
+class LinearLoopedConfig(ModelSettings):
     """All that a `LinearLoopedTransformer` is but its weights."""
 
     kind: Literal["linear-looped"] = "linear-looped"
     dims: int = Field(ge=1, description="dimensions of an input")
     loops: int = Field(default=20, ge=1, description="loops that it is trained with")
     step_size: FiniteFloat = Field(default=0.02, gt=0, description="eta before training")
+
+    head: ClassVar[Head] = "regression"
+
+    @property
+    def trained_loops(self) -> int | None:
+        """As they are given."""
+        return self.loops
+
+    def operations(self, points: int, loops: int | None, window: int | None) -> float:
+        """One product of (n, d) matrices per loop, and much overhead."""
+        return (1 + BACKWARD) * (loops or 1) * 3e5
 
 
 class LinearLoopedTransformer(Model[Tensor, LinearLoopedConfig]):
@@ -157,6 +168,9 @@ class LinearLoopedTransformer(Model[Tensor, LinearLoopedConfig]):
     def with_moving(self, state: Tensor, moving: Tensor) -> Tensor:
         """Other last rows."""
         return moving
+
+    def redraw(self, *, spread: Spread, generator: torch.Generator) -> None:
+        """Nothing: its first weights are its own, whatever the spread of others."""
 
     def matrices(self) -> list[nn.Parameter]:
         """Q and P."""

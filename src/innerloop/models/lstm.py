@@ -13,15 +13,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from innerloop.core.chunks import rows_within_budget
-from innerloop.core.config import Config
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Layout, Prompt
 from innerloop.models.embedding import OutputPlace, PromptEmbedding
 from innerloop.models.hidden import Hidden
 from innerloop.models.model import Head, Model, initialise
+from innerloop.models.settings import BACKWARD, ModelSettings
 
 
-class LSTMConfig(Config):
+class LSTMConfig(ModelSettings):
     """All that an `LSTM` is but its weights; the defaults are those of Fu et al. (2023)."""
 
     kind: Literal["lstm"] = "lstm"
@@ -43,6 +43,10 @@ class LSTMConfig(Config):
                 "its outputs are its next inputs, give as many"
             )
         return self
+
+    def operations(self, points: int, loops: int | None, window: int | None) -> float:
+        """Two maps from D to 4 D numbers for each of two tokens, in each layer."""
+        return 2 * points * (1 + BACKWARD) * self.layers * 16 * self.width**2
 
 
 class LSTM(Model[Hidden, LSTMConfig]):

@@ -9,11 +9,12 @@ from torch import Tensor, nn
 from innerloop.core.config import Config
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
+from innerloop.models.settings import Spread
 
 State = TypeVar("State")
 Settings = TypeVar("Settings", bound=Config)
 Head = Literal["regression", "binary", "classes"]
-"""regression: the outputs themselves; binary: labels -1 and 1; classes: one output a class."""
+"""regression: the outputs themselves; binary: labels -1 and 1; classes: one output per class."""
 
 
 class Model(nn.Module, Learner[State], Generic[State, Settings]):
@@ -41,6 +42,14 @@ class Model(nn.Module, Learner[State], Generic[State, Settings]):
     @abstractmethod
     def matrices(self) -> list[nn.Parameter]:
         """The weight matrices between hidden layers: what Muon is made for."""
+
+    def compiled_parts(self) -> list[nn.Module]:
+        """The modules that `compile` compiles, each on its own; none where nothing is gained."""
+        return []
+
+    def redraw(self, *, spread: Spread, generator: torch.Generator) -> None:
+        """Draw the first weights again, with another spread."""
+        initialise(self, spread=spread, generator=generator)
 
     @property
     @abstractmethod
@@ -75,9 +84,7 @@ def predictions(outputs: Tensor, head: Head) -> Tensor:
     return outputs
 
 
-def initialise(
-    model: nn.Module, *, spread: Literal["small", "fan-in"], generator: torch.Generator
-) -> None:
+def initialise(model: nn.Module, *, spread: Spread, generator: torch.Generator) -> None:
     """Draw all weights anew: biases 0, norms 1, matrices and positions normal.
 
     small: deviation 0.02 (GPT-2). fan-in: 0.7 / sqrt(inputs of the map), with positions and other

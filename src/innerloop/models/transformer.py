@@ -8,7 +8,6 @@ import torch
 from pydantic import Field, FiniteFloat, model_validator
 from torch import Tensor, nn
 
-from innerloop.core.config import Config
 from innerloop.core.errors import NotSupportedError, PromptError
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Layout, Prompt
@@ -22,9 +21,10 @@ from innerloop.models.backbone import (
 )
 from innerloop.models.embedding import OutputPlace, PromptEmbedding
 from innerloop.models.model import Head, Model, initialise
+from innerloop.models.settings import ModelSettings
 
 
-class TransformerConfig(Config):
+class TransformerConfig(ModelSettings):
     """All that an `InContextTransformer` is but its weights."""
 
     kind: Literal["transformer"] = "transformer"
@@ -57,6 +57,26 @@ class TransformerConfig(Config):
                 "its outputs are its next inputs, give as many"
             )
         return self
+
+    @property
+    def trained_loops(self) -> int | None:
+        """Those of the backbone."""
+        return self.backbone.trained_loops
+
+    @property
+    def reinjects(self) -> bool:
+        """Whether the backbone does."""
+        return self.backbone.reinjects
+
+    @property
+    def sees_answers(self) -> bool:
+        """With full attention."""
+        return self.backbone.mask == "full"
+
+    def operations(self, points: int, loops: int | None, window: int | None) -> float:
+        """Those of the backbone, which outweigh the rest."""
+        tokens = points * (2 if self.layout == "pairs" else 1)
+        return self.backbone.operations(tokens, loops or 1, window or 1)
 
 
 class InContextTransformer(Model[BackboneState, TransformerConfig]):
@@ -171,10 +191,12 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
 
     def matrices(self) -> list[nn.Parameter]:
         """The linear maps of all blocks."""
-        blocks = (*self.backbone.pre, *self.backbone.blocks, *self.backbone.post)
-        return [
-            parameter for block in blocks for parameter in block.parameters() if parameter.ndim == 2
-        ]
+        parameters = [one for block in self.compiled_parts() for one in block.parameters()]
+        return [parameter for parameter in parameters if parameter.ndim == 2]
+
+    def compiled_parts(self) -> list[nn.Module]:
+        """The blocks."""
+        return [*self.backbone.pre, *self.backbone.blocks, *self.backbone.post]
 
     def _require_loop(self) -> None:
         if not self.looped:

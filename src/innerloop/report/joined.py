@@ -16,7 +16,7 @@ PREFERRED = ("paper", "laptop", "smoke")
 
 
 def choose(results: Iterable[Result], scale: str | None = None) -> list[Result]:
-    """One result a study, in the order of the papers: of a scale, or of the largest there is."""
+    """One result per study, in the order of the papers: of a scale, or of the largest there is."""
     best: dict[str, Result] = {}
     for result in results:
         if scale not in (None, result.scale):
@@ -51,8 +51,8 @@ def joined_page(results: Sequence[Result]) -> Page:
             sections += study_sections(result, level=3, title=title)
     return Page(
         title="The papers' claims, measured",
-        summary=f"{tally(results)}. Scale: {scales(results)}. Every criterion stands in the code "
-        "with its reason; intervals are 90%.",
+        summary=f"{tally(results)}. Scale: {scales(results)}. Every criterion is in the code with "
+        "its reason; intervals are 90%.",
         sections=tuple(sections),
         footer=f"Measuring took {duration(sum(result.seconds for result in results))}. "
         f"{versions(results)}.",
@@ -60,7 +60,7 @@ def joined_page(results: Sequence[Result]) -> Page:
 
 
 def summary_table(results: Sequence[Result]) -> pd.DataFrame:
-    """A row a claim, with a link to its study."""
+    """One row per claim, with a link to its study."""
     rows = [
         {
             "study": Cell(text=f"{result.paper} {result.id}", link=anchor(result)),

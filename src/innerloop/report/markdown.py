@@ -23,12 +23,12 @@ from innerloop.report.words import (
     why,
 )
 from innerloop.studies.claim import Judged
+from innerloop.studies.measuring import TrainingTime
 from innerloop.studies.result import CLAIMS, Result, read_result
 from innerloop.studies.table import STUDIES
-from innerloop.studies.work import TrainingTime
 
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
-"""The lines of a README between which the summary stands."""
+"""The lines of a README before and after the summary."""
 WRITTEN = "files.txt"
 """Names the files that were written into a folder: only these are ever replaced or removed."""
 
@@ -39,7 +39,7 @@ def write_docs(
     *,
     training: Callable[[Sequence[Result]], TrainingTime | None] | None = None,
 ) -> list[Result]:
-    """Write results as pages with their pictures and tables; all results that the pages tell of.
+    """Write results as pages with their pictures and tables; all results that the pages are about.
 
     Results that the folder holds already, of studies that are not among these, stay, so that one
     study can be reproduced without the others; what was written of studies that are no longer in
@@ -74,13 +74,13 @@ def write_summary(readme: Path, results: Sequence[Result], folder: Path) -> Path
          _text(result.title), result.verdicts)
         for result in results
     ]  # fmt: skip
-    told = f"{tally(results)}. Scale: {scales(results)}."
+    summary = f"{tally(results)}. Scale: {scales(results)}."
     table = _table(("study", "what it is about", "claims"), rows)
-    return _write(readme, f"{before}{BEGIN}\n{told}\n\n{table}{END}{after}".encode())
+    return _write(readme, f"{before}{BEGIN}\n{summary}\n\n{table}{END}{after}".encode())
 
 
 def require_place(readme: Path) -> tuple[str, str]:
-    """What stands before and after the summary of a README; refused if it has no place for it."""
+    """The text before and after the summary of a README; refused if it has no place for one."""
     try:
         text = readme.read_text("utf-8")
     except OSError as error:
@@ -120,20 +120,20 @@ def _overview(results: Sequence[Result], training: TrainingTime | None) -> str:
     time += ", by the clock, whatever else the machine was doing"
     if training is not None:
         time += f"; a core that does nothing else would train for {duration(training.expected)}"
-    told = {result.name for result in results}
-    missing = ", ".join(study.name for study in STUDIES if study.name not in told)
+    known = {result.name for result in results}
+    missing = ", ".join(study.name for study in STUDIES if study.name not in known)
     # Where studies were run in several ways, each page has the commands of its own.
     commands = {result.command.replace(result.name, "--all", 1) for result in results}
     command = commands.pop() if len(commands) == 1 else "innerloop reproduce PAPER/ID .."
     return "\n".join(
         [
             "# Results\n",
-            f"{tally(results)}. Every criterion stands in the code with its reason; intervals are "
+            f"{tally(results)}. Every criterion is in the code with its reason; intervals are "
             "90%. A claim over ways of training needs several seeds, and is inconclusive with one."
             "\n",
             f"```sh\n{command}\n```\n",
-            f"Scale: {scales(results)}. {time}. Studies share runs: the column says what those of "
-            f"each took. With {versions(results)}. The command of each study stands with it.\n",
+            f"Scale: {scales(results)}. {time}. Studies share runs: the column says how long those "
+            f"of each took. With {versions(results)}. The command of each study is on its page.\n",
             *([f"Not run at this scale: {missing}.\n"] if missing else []),
             "The papers' tables on real data (yang2024 table 2, gao2025 tables 1 and 2) are not "
             "among the studies.\n",

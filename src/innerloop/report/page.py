@@ -26,7 +26,7 @@ class Cell:
     link: str = ""
     """The anchor of a section of the page."""
     mark: str = ""
-    """A kind of answer, told by colour as well as by the text: confirmed, not-confirmed, .."""
+    """A kind of answer, shown by colour as well as by the text: confirmed, not-confirmed, .."""
 
     def __str__(self) -> str:
         return self.text
@@ -52,7 +52,7 @@ class Folded:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Section:
-    """A heading with what stands under it, in this order: text, figure, table, facts, the rest."""
+    """A heading with what comes under it, in this order: text, figure, table, facts, the rest."""
 
     title: str
     level: int = 2

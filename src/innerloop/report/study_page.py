@@ -41,7 +41,7 @@ def study_page(result: Result) -> Page:
 
 
 def study_sections(result: Result, *, level: int, title: str = "Claims") -> tuple[Section, ...]:
-    """What was claimed and found, the figure, how it was done, and the tables."""
+    """The claims with their verdicts, the figure, how it was done, and the tables."""
     below = 2 if level == 2 else level + 1
     return (
         Section(title=title, level=level, anchor=anchor(result), table=claims_table(result)),
@@ -50,7 +50,7 @@ def study_sections(result: Result, *, level: int, title: str = "Claims") -> tupl
             level=below,
             figure=result.figure.read_bytes(),
             description=f"{result.title}: {figures(result)} of {result.paper}, drawn anew from "
-            f"the tables {', '.join(result.tables)}, which stand below.",
+            f"the tables {', '.join(result.tables)} below.",
         ),
         Section(title="How it was done", level=below, facts=tuple(facts_of(result))),
         Section(title="Tables", level=below, folded=tuple(_folded(result))),
@@ -63,7 +63,7 @@ def anchor(result: Result) -> str:
 
 
 def claims_table(result: Result) -> pd.DataFrame:
-    """A row a claim: the paper's sentence, what was measured, the criterion, the verdict."""
+    """One row per claim: the paper's sentence, what was measured, the criterion, the verdict."""
     rows = [
         {
             "claim": Cell(text=judged.claim.sentence),
@@ -81,7 +81,7 @@ def claims_table(result: Result) -> pd.DataFrame:
 
 
 def here(judged: Judged) -> Cell:
-    """What was measured, its interval below it, and what each seed came to."""
+    """What was measured, its interval below it, and the value of each seed."""
     value, _, interval = measured(judged).partition(" (")
     lines = (interval.rstrip(")"), by_seed(judged))
     return Cell(text=value, detail=tuple(line for line in lines if line))

@@ -1,8 +1,11 @@
 """Results in words, the same on the terminal, on HTML pages and in the documentation."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import get_args
+
+import humanize
 
 from innerloop.report.page import Fact
 from innerloop.studies.claim import Judged, Verdict
@@ -11,9 +14,7 @@ from innerloop.studies.table import PAPERS, STUDIES
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 SIGNS: dict[Verdict, str] = {"confirmed": "✓", "not confirmed": "✗", "inconclusive": "?"}
-"""Beside the words, so that they are found at a glance without colours."""
-
-
+"""Beside the words, so that they are seen at a glance without colours."""
 DIGITS = 3
 
 
@@ -53,59 +54,53 @@ def why(judged: Judged) -> str:
 
 
 def by_seed(judged: Judged) -> str:
-    """What each seed came to, where there are several."""
+    """The value of each seed, where there are several."""
     if len(judged.seeds) < 2:
         return ""
     return "by seed: " + ", ".join(number(value) for value in judged.seeds)
 
 
 def duration(seconds: float) -> str:
-    """`12 s`, `7 min`, `3.5 h`."""
+    """`a moment`, `12 seconds`, `7 minutes`, `3 hours and 30 minutes`, `50 hours`."""
     if seconds < 1:
-        return "less than 1 s"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    hours = seconds / 3600
-    return f"{hours:.1f} h" if hours < 10 else f"{hours:.0f} h"
+        return humanize.naturaldelta(seconds)
+    unit = "seconds" if seconds < 60 else "minutes" if seconds < 10 * 3600 else "hours"
+    longer = ("days", "months", "years")
+    return humanize.precisedelta(seconds, minimum_unit=unit, suppress=longer, format="%.0f")
 
 
 def count(number: int, noun: str) -> str:
-    """`1 study`, `3 studies`."""
+    """`1 study`, `3 studies`, `51,969 parameters`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number} {noun if number == 1 else plural}"
+    return f"{humanize.intcomma(number)} {noun if number == 1 else plural}"
 
 
 def tally(results: Sequence[Result]) -> str:
     """`3 studies, 12 claims: 9 confirmed, 1 not confirmed, 2 inconclusive`."""
     claims = [judged.verdict for result in results for judged in result.claims]
-    told = ", ".join(f"{claims.count(verdict)} {verdict}" for verdict in VERDICTS)
-    return f"{count(len(results), 'study')}, {count(len(claims), 'claim')}: {told}"
+    verdicts = ", ".join(f"{claims.count(verdict)} {verdict}" for verdict in VERDICTS)
+    return f"{count(len(results), 'study')}, {count(len(claims), 'claim')}: {verdicts}"
 
 
 def scales(results: Sequence[Result]) -> str:
     """At which scale results are: `laptop`, or `laptop (40), smoke (2)`."""
-    found = [result.scale for result in results]
-    names = list(dict.fromkeys(found))
-    if len(names) == 1:
-        return names[0]
-    return ", ".join(f"{name} ({found.count(name)})" for name in names)
+    number = Counter(result.scale for result in results)
+    if len(number) == 1:
+        return next(iter(number))
+    return ", ".join(f"{name} ({times})" for name, times in number.items())
 
 
 def versions(results: Sequence[Result]) -> str:
     """`innerloop 0.1.0, torch 2.13.0, ..`; where results differ, all that there are."""
-    found: dict[str, list[str]] = {}
+    known: dict[str, dict[str, None]] = {}  # each version once, in order
     for result in results:
         for name, version in result.versions.items():
-            known = found.setdefault(name, [])
-            if version not in known:
-                known.append(version)
-    return ", ".join(f"{name} {' and '.join(several)}" for name, several in found.items())
+            known.setdefault(name, {})[version] = None
+    return ", ".join(f"{name} {' and '.join(several)}" for name, several in known.items())
 
 
 def facts_of(result: Result) -> list[Fact]:
-    """How a result came about: sizes, notes, the command, versions, times."""
+    """How a result was obtained: sizes, notes, the command, versions, times."""
     facts = [
         Fact(heading="scale", text=f"{result.scale}, {count(result.seeds, 'seed')}"),
         Fact(heading="smaller than in the paper", text=result.smaller or "Nothing."),

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from innerloop.core.errors import InnerloopError
-from innerloop.studies.cost import training_minutes
 from innerloop.studies.study import Study
 from innerloop.training.config import RunConfig
+from innerloop.training.estimate import seconds_left, training_seconds
 from innerloop.training.families import Scale
 from innerloop.training.store import Store
 
@@ -24,11 +24,11 @@ class Progress:
     done: float
     """A share, from 0 to 1."""
     seconds_left: float | None
-    """None as long as nothing can be said."""
+    """None as long as nothing is known of it."""
     jobs: int
     jobs_done: int
     running: tuple[str, ...]
-    """One line a job that is running."""
+    """One line for each job that is running."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +46,7 @@ class Job:
     """How far it is."""
     before: float = 0.0
     """How far it was when the board was made: what an earlier command did took no time here."""
-    told: str = ""
+    doing: str = ""
     """What it is doing now."""
     state: str = "waiting"
     """waiting, running, done or failed."""
@@ -58,7 +58,7 @@ class Job:
         """A line for the progress display."""
         if self.study is None:
             return f"training {self.name} {100 * self.share:.0f}%"
-        return f"measuring {self.name}" + (f": {self.told}" if self.told else "")
+        return f"measuring {self.name}" + (f": {self.doing}" if self.doing else "")
 
 
 @dataclass(slots=True, eq=False)
@@ -85,7 +85,7 @@ class Board:
                     if share is None:
                         finished.add(key)
                         continue
-                    minutes = training_minutes(config) + _BEGINNING
+                    minutes = training_seconds(config) / 60 + _BEGINNING
                     board.runs[key] = Job(label, minutes, config=config, share=share, before=share)
                 needs[key] = board.runs[key]
             board.measures.append(
@@ -129,10 +129,10 @@ class Board:
         done = sum(job.minutes * job.share for job in jobs)
         before = sum(job.minutes * job.before for job in jobs)
         elapsed = time.perf_counter() - self.began
-        # By what was expected at first; by what it really took as soon as there is something.
-        left = 60 * (whole - done) / workers
-        if done - before > 0.02 * (whole - before) and elapsed > 1:
-            left = elapsed * (whole - done) / (done - before)
+        left = seconds_left(
+            whole=whole, done=done, before=before, elapsed=elapsed,
+            expected=60 * (whole - done) / workers,
+        )  # fmt: skip
         return Progress(
             done=done / whole if whole else 1.0,
             seconds_left=left if elapsed > 1 else None,

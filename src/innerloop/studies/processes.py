@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from multiprocessing import connection
@@ -99,37 +99,34 @@ class _Processes:
     def __init__(self, worker: Worker, workers: int) -> None:
         # Not forked: torch's threads do not survive it.
         context = multiprocessing.get_context("spawn")
-        self._told: Queue[tuple[str, float, str]] = context.Queue()
+        self._reports: Queue[tuple[str, float, str]] = context.Queue()
         # Closing the one end says halt at the other. It needs no lock that a kill could leave held.
         self._halted, self._halt = context.Pipe(duplex=False)
         self._pool = ProcessPoolExecutor(
-            workers, context, _begin, (self._halted, self._told, worker)
+            workers, context, _begin, (self._halted, self._reports, worker)
         )
 
     def submit(self, job: Job) -> Future[str]:
         """Begin a job; where that fails, the job has."""
-        # A process that is started now, and still imports when Ctrl-C comes, inherits the block.
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            if job.study is not None:
-                return self._pool.submit(_measure_there, *address(job.study))
-            assert job.config is not None
-            return self._pool.submit(_train_there, job.config.model_dump(mode="json"), job.name)
+            with _without_interrupts():
+                if job.study is not None:
+                    return self._pool.submit(_measure_there, *address(job.study))
+                assert job.config is not None
+                return self._pool.submit(_train_there, job.config.model_dump(mode="json"), job.name)
         except Exception as error:  # a process that was killed while it had nothing to do, say
             failed = Future[str]()
             failed.set_exception(error)
             return failed
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
     def hear(self, running: Iterable[Job]) -> None:
-        """Take what the processes have said since the last look."""
+        """Take the reports of the processes since the last look."""
         jobs = {_key(job): job for job in running}
         with suppress(Empty):
             while True:
-                key, share, what = self._told.get_nowait()
+                key, share, what = self._reports.get_nowait()
                 if key in jobs:
-                    jobs[key].share, jobs[key].told = share, what
+                    jobs[key].share, jobs[key].doing = share, what
 
     def halt(self) -> None:
         """Let all jobs be saved and end."""
@@ -140,7 +137,23 @@ class _Processes:
         self.halt()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._halted.close()
-        self._told.close()
+        self._reports.close()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Block Ctrl-C where signals can be blocked, which is not so on Windows.
+
+    A process that is started meanwhile, and still imports when Ctrl-C comes, inherits the block.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _key(job: Job) -> str:
@@ -157,7 +170,7 @@ def address(study: Study) -> tuple[str, str]:
                 return module.__name__, name
     raise ConfigurationError(
         f"{study.name} cannot be measured in another process, as it is no variable of the module "
-        "that its function stands in: use workers=1, or define it at the top of a file."
+        "of its function: use workers=1, or define it at the top of a file."
     )
 
 
@@ -178,16 +191,16 @@ _training = threading.Lock()
 
 
 def _begin(
-    halted: "connection.Connection", told: "Queue[tuple[str, float, str]]", worker: Worker
+    halted: "connection.Connection", reports: "Queue[tuple[str, float, str]]", worker: Worker
 ) -> None:
     asked, ask = os.pipe()
-    # Ctrl-C reaches every process of a terminal; these are told by the pipe, and save.
+    # Ctrl-C reaches every process of a terminal; these hear of it by the pipe, and save.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Not ignored: with it a pool ends its other processes where one was killed, and waits for them.
     signal.signal(signal.SIGTERM, lambda number, frame: os.write(ask, b".") and None)
     torch.set_num_threads(1)
-    told.cancel_join_thread()  # nobody waits for how far a job was
-    _there.update(told=told, worker=worker)
+    reports.cancel_join_thread()  # nobody waits for how far a job was
+    _there.update(reports=reports, worker=worker)
     threading.Thread(target=_watch, args=(halted, asked), daemon=True).start()
 
 
@@ -217,4 +230,4 @@ def _measure_there(module: str, name: str) -> str:
 
 
 def _say(key: str, share: float, what: str) -> None:
-    _there["told"].put((key, share, what))
+    _there["reports"].put((key, share, what))

@@ -57,11 +57,11 @@ def make_plan(
     known: list[Outcome] = []
     left: list[Study] = []
     for study in studies:
-        found = None if again else find_result(results, study, scale=scale, seeds=seeds)
-        if found is None:
+        result = None if again else find_result(results, study, scale=scale, seeds=seeds)
+        if result is None:
             left.append(study)
         else:
-            known.append(Outcome(study=study, result=found, known=True))
+            known.append(Outcome(study=study, result=result, known=True))
     board = Board.of(left, scale=scale, seeds=seeds, store=store)
     return Plan(known=tuple(known), board=board)
 
@@ -118,7 +118,7 @@ def _outcome(job: Job, study: Study, scale: Scale, results: Path) -> Outcome:
 
 
 def _look(board: Board, workers: int, listener: Listener | None) -> Callable[[], None]:
-    """Tell a listener how far the board is: where a job has ended, else a few times a second."""
+    """Tell a listener how far the board is: where a job has ended, else a few times per second."""
     last, ended = 0.0, 0
 
     def look() -> None:

@@ -8,11 +8,12 @@ from innerloop.core.errors import InnerloopError
 from innerloop.core.files import write_atomically
 from innerloop.studies.board import Board, Job
 from innerloop.studies.lab import StoppedError
+from innerloop.studies.measuring import measure
 from innerloop.studies.result import ERROR, place
 from innerloop.studies.study import Study
-from innerloop.studies.work import measure
 from innerloop.training.config import RunConfig
 from innerloop.training.families import Scale
+from innerloop.training.run import StartOverError
 from innerloop.training.store import Store
 from innerloop.training.train import Report
 
@@ -41,12 +42,11 @@ class Worker:
         try:
             run = self.store.train(config, name=name, report=report, stop=stop)
             return "" if run.finished else STOPPED
+        except StartOverError as error:  # it names an option that only `innerloop train` has
+            folder = self.store.place(config)
+            return f"{error.problem}: remove {folder}, and give the same command again."
         except Exception as error:
-            said = in_words(error)
-            if "--fresh" in said:  # which only `innerloop train` has
-                folder = self.store.place(config)
-                said += f" Or remove {folder}, and give the same `innerloop reproduce` again."
-            return said
+            return in_words(error)
 
     def measure(self, study: Study, tell: Tell, stop: Stop) -> str:
         """Measure a study and write its results; what went wrong, or nothing.
@@ -85,7 +85,7 @@ def in_turn(board: Board, worker: Worker, stop: Stop, look: Callable[[], None]) 
         look()
 
         def tell(share: float, what: str, job: Job = job) -> None:
-            job.share, job.told = share, what
+            job.share, job.doing = share, what
             look()
 
         if job.study is not None:

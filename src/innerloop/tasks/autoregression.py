@@ -9,7 +9,7 @@ from torch import Tensor
 
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.prompt import Prompt
-from innerloop.core.task import Task
+from innerloop.core.task import PromptForm, Task
 from innerloop.tasks.draws import normal
 from innerloop.tasks.representation import Representation, fixed_representation
 
@@ -63,6 +63,13 @@ class RepresentationAR(Task):
     def representation(self) -> Representation:
         """Phi, the same for all prompts, from q d numbers, oldest token first, to d."""
         return _scaled_representation(self.dims, self.order, self.layers, self.representation_seed)
+
+    @property
+    def form(self) -> PromptForm:
+        """A stream, scored where the history is complete."""
+        return PromptForm(
+            dims=self.dims, outputs=self.dims, layout="stream", fewest_points=self.order
+        )
 
     def draw(self, batch: int, points: int, generator: torch.Generator) -> Prompt:
         """The series and one token more, the last target."""

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from innerloop.core.prompt import Prompt
-from innerloop.core.task import Task
+from innerloop.core.task import PromptForm, Task
 from innerloop.tasks.draws import normal
 
 
@@ -28,6 +28,11 @@ class ChainOfThought(Task):
         default=6, ge=1, description="layers of the network: thoughts between two inputs"
     )
     slope: float = Field(default=0.01, ge=0, le=1, description="slope of the activation below zero")
+
+    @property
+    def form(self) -> PromptForm:
+        """A stream, scored from its first token on."""
+        return PromptForm(dims=self.dims, outputs=self.dims, layout="stream")
 
     def draw(self, batch: int, points: int, generator: torch.Generator) -> Prompt:
         """Whole chains, cut off at the number of tokens asked for and one more, the last target."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from innerloop.core.task import PromptForm
 from innerloop.tasks.function import number
 from innerloop.tasks.linear import LinearTask
 
@@ -17,6 +18,11 @@ class LinearClassification(LinearTask):
 
     readout = None
     classes = True
+
+    @property
+    def form(self) -> PromptForm:
+        """Pairs with one label."""
+        return PromptForm(dims=self.dims, labels=True)
 
     def draw_weights(self, batch: int, generator: torch.Generator) -> Tensor:
         """N(0, I)."""

@@ -9,6 +9,7 @@ from pydantic import Field, FiniteFloat, field_validator, model_validator
 from torch import Tensor
 
 from innerloop.core.errors import unknown
+from innerloop.core.task import PromptForm
 from innerloop.tasks.covariance import (
     Covariance,
     CovarianceName,
@@ -87,6 +88,11 @@ class LinearRegression(LinearTask):
         if problem is not None:
             raise ValueError(problem)
         return self
+
+    @property
+    def form(self) -> PromptForm:
+        """Pairs with as many outputs as were asked for."""
+        return PromptForm(dims=self.dims, outputs=self.outputs)
 
     @property
     def isotropic(self) -> bool:

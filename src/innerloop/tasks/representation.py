@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 from torch.quasirandom import SobolEngine
 
+from innerloop.core.task import PromptForm
 from innerloop.tasks.draws import normal
 from innerloop.tasks.function import FunctionTask, number, with_noise
 
@@ -96,6 +97,11 @@ class RepresentationRegression(FunctionTask):
     )
 
     readout = "A"
+
+    @property
+    def form(self) -> PromptForm:
+        """Pairs with as many outputs as were asked for."""
+        return PromptForm(dims=self.dims, outputs=self.outputs)
 
     @property
     def representation(self) -> Representation:

@@ -19,7 +19,7 @@ from torch.nn.functional import normalize
 
 from innerloop.core.errors import ShiftError
 from innerloop.core.prompt import Prompt
-from innerloop.core.task import Task
+from innerloop.core.task import PromptForm, Task
 from innerloop.tasks.covariance import random_bases, skewed_spectrum, stretch
 from innerloop.tasks.draws import normal, signs, uniform
 from innerloop.tasks.function import FunctionTask, with_noise
@@ -104,6 +104,11 @@ class Shift(Task):
             return Prompt(xs=xs, ys=ys, truth=truth)
         truth["query_ys"] = self.label(function, asked, generator)[:, :, None]  # (B, n, 1, k)
         return Prompt(xs=xs, ys=ys, queries=asked[:, :, None], truth=truth)
+
+    @property
+    def form(self) -> PromptForm:
+        """That of the task."""
+        return self.task.form
 
     def scale(self) -> Tensor:
         """That of the task."""

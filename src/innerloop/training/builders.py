@@ -7,13 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from innerloop.models.backbone import Loop, Stack
-from innerloop.tasks.classification import LinearClassification
 from innerloop.training.config import RunConfig
 from innerloop.training.curriculum import Curriculum, Growth, LoopSchedule
-from innerloop.training.families import (
-    Family,
-    Scale,
-)
+from innerloop.training.families import Family, Scale
 from innerloop.training.optimizer import Optimizer
 
 STEADY = Optimizer.fast().model_copy(
@@ -39,7 +35,10 @@ def looped(family: Family, *, pre: int = 0, post: int = 0) -> Builder:
 
     def build(scale: Scale) -> RunConfig:
         loop = Loop(**_blocks(scale), loops=family.at(scale).loops, pre=pre, post=post)
-        return _transformer(family, scale, loop, window=family.at(scale).window)
+        optimizer = STEADY if pre else Optimizer.fast()
+        return _transformer(
+            family, scale, loop, window=family.at(scale).window, optimizer=optimizer
+        )
 
     return build
 
@@ -107,29 +106,31 @@ def linear_looped(family: Family) -> Builder:
 
 
 def _transformer(
-    family: Family, scale: Scale, backbone: Stack | Loop, *, window: int | None = None
+    family: Family,
+    scale: Scale,
+    backbone: Stack | Loop,
+    *,
+    window: int | None = None,
+    optimizer: Optimizer = STEADY,
 ) -> RunConfig:
-    """The papers' optimiser at their size, ours at the others."""
+    """The papers' optimiser at their size, the given one at the others."""
     paper = scale == "paper"
-    task = family.at(scale).task
     model = {
         "kind": "transformer",
         "backbone": backbone,
-        # The papers put y where x stands. In a place of its own it is told from x at once, and
+        # The papers put y in the place of x. In a place of its own it differs from x at once, and
         # training needs a third fewer steps.
         "output_place": "first" if paper or family.stream else "own",
-        "head": "binary" if isinstance(task, LinearClassification) else "regression",
+        "head": "binary" if family.at(scale).task.form.labels else "regression",
     }
     loops = None
-    if isinstance(backbone, Loop):
+    if backbone.trained_loops is not None:
         # Few loops at first; the papers start with as many as there are losses.
         loops = LoopSchedule(start=window if paper else 4, share=0.1 if paper else 0.6)
-    single = isinstance(backbone, Loop) and backbone.inject != "none" and not backbone.pre
-    fast = Optimizer.fast() if single else STEADY
     # A step of a stack is cheaper than one of a loop, and it needs more of them.
     steps = 4 * family.laptop.steps // 3 if scale == "laptop" and loops is None else None
     return _config(
-        family, scale, model, optimizer=Optimizer.paper() if paper else fast, window=window,
+        family, scale, model, optimizer=Optimizer.paper() if paper else optimizer, window=window,
         loops=loops, steps=steps,
     )  # fmt: skip
 
@@ -180,7 +181,7 @@ def _curriculum(family: Family, scale: Scale, *, looped: bool) -> Curriculum:
 
 
 def _batches(points: int) -> dict[str, int]:
-    """The papers' 64 prompts a step; long ones in four parts, whose states would fill a memory."""
+    """The papers' 64 prompts per step; in four parts where long ones would fill a memory."""
     return {"batch": 16, "accumulate": 4} if points > 200 else {"batch": 64, "accumulate": 1}
 
 

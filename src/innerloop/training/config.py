@@ -5,15 +5,14 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-import torch
 from pydantic import BaseModel, Field, FiniteFloat, field_validator, model_validator
 
 from innerloop.core.config import Config
 from innerloop.core.errors import unknown
-from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
+from innerloop.models.settings import Spread
 from innerloop.models.table import MODELS, AnyModelConfig, ModelConfig
-from innerloop.tasks.function import FunctionTask
+from innerloop.tasks.truncated import Truncated
 from innerloop.training.curriculum import Curriculum, LoopSchedule
 from innerloop.training.optimizer import PRESETS, Optimizer
 from innerloop.training.task_field import TaskField, read_task, task_name
@@ -48,7 +47,7 @@ class RunConfig(Config):
     optimizer: Optimizer = Field(
         default_factory=Optimizer.fast, description="its settings, or paper, or fast"
     )
-    spread: Literal["small", "fan-in"] = Field(
+    spread: Spread = Field(
         default="fan-in", description="first weights: deviation 0.02, or by the inputs of each map"
     )
     window: int | None = Field(
@@ -121,8 +120,7 @@ class RunConfig(Config):
     @property
     def trained_loops(self) -> int | None:
         """The loops that the model is trained with in the end; None if it does not loop."""
-        backbone = getattr(self.model, "backbone", self.model)
-        return getattr(backbone, "loops", None)
+        return self.model.trained_loops
 
     @property
     def model_type(self) -> type[Any]:
@@ -141,12 +139,16 @@ class RunConfig(Config):
         that changes nothing, leaves the keys of earlier runs as they are. (A default that changes
         is noticed: the folder's configuration, which holds all values, no longer has its key.)
         """
-        told = {name: value for name, value in _told(self).items() if name not in _CHANGES_NOTHING}
-        text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+        values = {
+            name: value
+            for name, value in _without_defaults(self).items()
+            if name not in _CHANGES_NOTHING
+        }
+        text = json.dumps(values, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _told(value: Any) -> Any:
+def _without_defaults(value: Any) -> Any:
     """A configuration in plain values without its defaults; its kind always stays."""
     if isinstance(value, BaseModel):
         fields = {
@@ -156,57 +158,47 @@ def _told(value: Any) -> Any:
             or getattr(value, name) != field.get_default(call_default_factory=True)
         }
         named = {"name": task_name(value)} if isinstance(value, Task) else {}
-        return {**named, **{name: _told(part) for name, part in fields.items()}}
+        return {**named, **{name: _without_defaults(part) for name, part in fields.items()}}
     if isinstance(value, list | tuple):
-        return [_told(part) for part in value]
+        return [_without_defaults(part) for part in value]
     return value
 
 
 def sizes_of(task: Task, points: int | str) -> dict[str, Any]:
-    """What a model must be made for to read prompts of a task."""
-    prompt = _sample(task, 1)
+    """What a model must be made for to read prompts of a task, by the names in FOLLOWS_TASK."""
+    form = task.form
     return {
-        "dims": prompt.dims,
-        "outputs": prompt.outputs,
-        "points": points,
-        "layout": prompt.layout,
-    }
-
-
-def _sample(task: Task, points: int) -> Prompt:
-    """A prompt: a task says what its prompts look like by drawing one."""
-    return task.sample(1, points, generator=torch.Generator().manual_seed(0))
+        "dims": form.dims, "outputs": form.outputs, "points": points, "layout": form.layout
+    }  # fmt: skip
 
 
 def _misfit(config: RunConfig) -> str | None:
     """Why the model cannot read the task's prompts."""
-    for key, expected in sizes_of(config.task, config.points).items():
-        found = getattr(config.model, key, expected)
-        if found != expected:
+    sizes = sizes_of(config.task, config.points)
+    for key, value in config.model:
+        if key in sizes and value != sizes[key]:
             return (
-                f"model.{key} is {found!r}, but {config.task_name} with {config.points} points "
-                f"needs {expected!r}: leave it out, it follows the task"
+                f"model.{key} is {value!r}, but {config.task_name} with {config.points} points "
+                f"needs {sizes[key]!r}: leave it out, it follows the task"
             )
     most = config.task.most_points
     if most is not None and config.points > most:
         return f"points is {config.points}, expected at most {most} for {config.task_name}"
     growth = config.curriculum.points
     fewest = config.points if growth is None else min(growth.start, config.points)
-    scored = _sample(config.task, fewest).scored  # (1, n)
-    if scored is not None and not bool(scored.any()):
+    if fewest < config.task.form.fewest_points:
         return f"{config.task_name} scores none of the first {fewest} points: take more"
-    labels = isinstance(config.task, FunctionTask) and config.task.classes
-    if getattr(config.model, "head", "regression") == "binary" and not labels:
+    if config.model.head == "binary" and not config.task.form.labels:
         return (
             f"model.head is 'binary', but the outputs of {config.task_name} are not labels -1 "
             "and 1: take 'regression'"
         )
-    if getattr(config.model, "head", "regression") == "classes":
+    if config.model.head == "classes":
         return (
             "model.head is 'classes', which needs outputs that are one-hot classes, and no task "
             "has them yet: take 'regression', or 'binary' with the task classification"
         )
-    if getattr(getattr(config.model, "backbone", None), "mask", "causal") == "full":
+    if config.model.sees_answers:
         return (
             "model.backbone.mask is 'full': such a model would see the answers that it is trained "
             "to give, take 'causal'"
@@ -227,8 +219,7 @@ def _cannot_loop(config: RunConfig) -> str | None:
             f"loops.start is {start}, expected at most the model's loops, {loops}: lower it, or "
             "set loops.start=null"
         )
-    inject = getattr(getattr(config.model, "backbone", None), "inject", "add")
-    if inject == "none" and config.window is not None and config.window < loops:
+    if not config.model.reinjects and config.window is not None and config.window < loops:
         return (
             f"window is {config.window} of {loops} loops, but without injection no gradient "
             "reaches the input through the loops before: set window=null"
@@ -245,7 +236,7 @@ def _cannot_grow(config: RunConfig) -> str | None:
             f"pool is given with {' and '.join(grown)}, but a pool holds prompts of one size: set "
             f"pool=null, or {' and '.join(f'{key}=null' for key in grown)}"
         )
-    if growths["dims"] is not None and not isinstance(config.task, FunctionTask):
+    if growths["dims"] is not None and Truncated.refusal(config.task) is not None:
         return (
             f"curriculum.dims is given, but {config.task_name} labels no inputs with a function, "
             "so that none of its dimensions can be left out: set curriculum.dims=null"

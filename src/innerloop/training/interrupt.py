@@ -12,10 +12,10 @@ class Interruption:
 
     def __init__(self) -> None:
         self.signal: int | None = None
-        """The signal that came, if one did."""
+        """The signal that was caught, if one was."""
 
     def __call__(self) -> bool:
-        """Whether a signal came."""
+        """Whether a signal was caught."""
         return self.signal is not None
 
     @property

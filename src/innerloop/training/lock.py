@@ -1,10 +1,11 @@
-"""One process trains a run at a time."""
+"""One process at a time trains a run."""
 
-import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from innerloop.core.errors import InnerloopError
 
@@ -22,21 +23,34 @@ def locked(folder: Path) -> Iterator[None]:
     The lock is the operating system's, so that one whose owner was killed is free again. The file
     stays behind, empty: removing it would let two processes lock two files of the same name.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            owner = file.read().strip() or "unknown"
-            raise LockedError(
-                f"{folder.name} is being trained by another process (id {owner}): wait for it, or "
-                "stop it first."
-            ) from None
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        try:
-            yield
-        finally:
-            file.truncate(0)
+    file = folder / LOCK
+    lock = FileLock(file, preserve_lock_file=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise LockedError(
+            f"{folder.name} is being trained by another process (id {_owner(file)}): wait for it, "
+            "or stop it first."
+        ) from None
+    except OSError as error:
+        raise InnerloopError(f"cannot write {file}: {error.strerror or error}.") from error
+    try:
+        _note(file, f"{os.getpid()}\n")
+        yield
+    finally:
+        _note(file, "")
+        lock.release()
+
+
+def _note(file: Path, text: str) -> None:
+    """Write who holds the lock into its file, where the system allows that: Windows does not."""
+    with suppress(OSError):
+        file.write_text(text)
+
+
+def _owner(file: Path) -> str:
+    try:
+        return file.read_text().strip() or "unknown"
+    except OSError:
+        return "unknown"

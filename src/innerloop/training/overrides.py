@@ -1,15 +1,16 @@
 """`key=value` words over a configuration: `task.dims=5 model.backbone.loops=20`."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
-from yaml import YAMLError
 
 from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.explain import explain
+from innerloop.core.settings import parse_settings
 from innerloop.models.block import BlockShape
 from innerloop.training.config import FOLLOWS_TASK, RunConfig
 from innerloop.training.optimizer import PRESETS
@@ -30,12 +31,11 @@ def with_overrides(config: RunConfig, words: Sequence[str]) -> RunConfig:
     """
     if not words:
         return config
-    _check_words(words)
     base: dict[str, Any] = config.model_dump(mode="json")
     for key in FOLLOWS_TASK:
         base["model"].pop(key, None)
     base, words = _with_preset(base, words)
-    given = _parsed(words)
+    given = parse_settings(words)
     for place, name, kept in _NAMED:
         _forget_former(base, given, place, name, kept)
     try:
@@ -44,20 +44,10 @@ def with_overrides(config: RunConfig, words: Sequence[str]) -> RunConfig:
     except ValidationError as error:
         raise ConfigurationError(_explained(error)) from error
     except OmegaConfBaseException as error:
+        reason = str(error).split("\n")[0].rstrip(".")
         raise ConfigurationError(
-            f"the settings {' '.join(words)!r} do not go together: {_first_line(error)}."
+            f"the settings {' '.join(words)!r} do not go together: {reason}."
         ) from error
-
-
-def _check_words(words: Sequence[str]) -> None:
-    keys = [word.partition("=")[0] for word in words]
-    for key, word in zip(keys, words, strict=True):
-        if not key or "=" not in word:
-            raise ConfigurationError(
-                f"{word!r} is not a setting: write key=value, for example task.dims=5."
-            )
-        if keys.count(key) > 1:
-            raise ConfigurationError(f"the key {key!r} is given twice: keep one of them.")
 
 
 def _with_preset(
@@ -65,38 +55,16 @@ def _with_preset(
 ) -> tuple[dict[str, Any], Sequence[str]]:
     """Put the optimiser that a word names in the place of the former, and take the word out.
 
-    First, wherever it stands: `optimizer.learning_rate=3e-4` then changes the one that was named.
+    First, wherever it comes: `optimizer.learning_rate=3e-4` then changes the one that was named.
     """
-    for word in words:
-        key, _, name = word.partition("=")
-        if key != "optimizer" or name.startswith("{"):  # settings may be written out, too
-            continue
-        if name not in PRESETS:
-            raise ConfigurationError(unknown("optimizer", name, PRESETS))
-        base = {**base, "optimizer": PRESETS[name]().model_dump(mode="json")}
-        return base, [other for other in words if other != word]
-    return base, words
-
-
-def _parsed(words: Sequence[str]) -> dict[str, Any]:
-    """`a.b=1` into {"a": {"b": 1}}."""
-    keys = [word.partition("=")[0] for word in words]
-    for key in keys:
-        # The library would keep the one that comes last, or drop it.
-        inside = [other for other in keys if other.startswith(f"{key}.")]
-        if inside:
-            raise ConfigurationError(
-                f"both {key!r} and {inside[0]!r} are given, and one is a part of the other: keep "
-                "one of them."
-            )
-    try:
-        given = OmegaConf.to_container(OmegaConf.from_dotlist(list(words)))
-    except (OmegaConfBaseException, YAMLError) as error:
-        raise ConfigurationError(
-            f"cannot read the settings {' '.join(words)!r}: {_first_line(error)}."
-        ) from error
-    assert isinstance(given, dict)
-    return {str(key): value for key, value in given.items()}
+    named = [word for word in words if re.match(r"optimizer=[^{]", word)]  # not written out
+    name = parse_settings(named).get("optimizer")
+    if name is None:
+        return base, words
+    if str(name) not in PRESETS:
+        raise ConfigurationError(unknown("optimizer", str(name), PRESETS))
+    base = {**base, "optimizer": PRESETS[name]().model_dump(mode="json")}
+    return base, [word for word in words if word not in named]
 
 
 def _forget_former(
@@ -116,14 +84,10 @@ def _forget_former(
 
 
 def _explained(error: ValidationError) -> str:
-    """The first complaint as a sentence; what a list lacks is told by the list's own key."""
+    """The first complaint as a sentence; where a list is too short it names the list."""
     first = error.errors(include_url=False)[0]
     *path, last = first["loc"] or ("",)
     if first["type"] == "missing" and isinstance(last, int):
         key = ".".join(str(part) for part in path)
         return f"the key {key!r} is {first['input']!r}: give at least {last + 1} values."
     return explain(error, RunConfig)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).split("\n")[0].rstrip(".")

@@ -38,8 +38,6 @@ class Recipe:
     """The papers that it is from, by their keys in the docs."""
     title: str
     build: Builder
-    minutes: float | None = None
-    """What the laptop size takes on one core, about; see docs/recipes.md."""
 
 
 def find_recipe(name: str, scale: str = "laptop") -> RunConfig:
@@ -53,143 +51,50 @@ def find_recipe(name: str, scale: str = "laptop") -> RunConfig:
 
 
 RECIPES: dict[str, Recipe] = {
-    "looped-linear": Recipe(
-        paper="yang2024",
-        minutes=4,
-        title="one block in a loop learns linear functions",
-        build=looped(LINEAR),
-    ),
-    "standard-linear": Recipe(
-        paper="yang2024, fu2023",
-        minutes=4,
-        title="a stack of blocks on linear functions",
-        build=standard(LINEAR),
-    ),
-    "tied-linear": Recipe(
-        paper="yang2024",
-        minutes=3,
-        title="one block in a loop without input injection",
-        build=tied(LINEAR),
-    ),
-    "looped-sparse": Recipe(
-        paper="yang2024",
-        minutes=15,
-        title="the loop on sparse linear functions",
-        build=looped(SPARSE),
-    ),
-    "standard-sparse": Recipe(
-        paper="yang2024",
-        minutes=15,
-        title="the stack on sparse linear functions",
-        build=standard(SPARSE),
-    ),
-    "looped-tree": Recipe(
-        paper="yang2024", minutes=21, title="the loop on decision trees", build=looped(TREE)
-    ),
-    "standard-tree": Recipe(
-        paper="yang2024", minutes=20, title="the stack on decision trees", build=standard(TREE)
-    ),
-    "looped-network": Recipe(
-        paper="yang2024", minutes=8, title="the loop on two-layer networks", build=looped(NETWORK)
-    ),
-    "standard-network": Recipe(
-        paper="yang2024",
-        minutes=17,
-        title="the stack on two-layer networks",
-        build=standard(NETWORK),
-    ),
-    "algoformer-linear": Recipe(
-        paper="gao2025",
-        minutes=8,
-        title="pre-transformer, loop, post-transformer on linear functions",
-        build=looped(LINEAR, pre=1, post=1),
-    ),
-    "algoformer-representation": Recipe(
-        paper="gao2025",
-        minutes=6,
-        title="AlgoFormer on regression through a fixed network",
-        build=looped(REPRESENTATION, pre=1, post=1),
-    ),
-    "looped-representation": Recipe(
-        paper="gao2025",
-        minutes=3,
-        title="the loop on regression through a fixed network",
-        build=looped(REPRESENTATION),
-    ),
-    "standard-representation": Recipe(
-        paper="gao2025",
-        minutes=5,
-        title="the stack on regression through a fixed network",
-        build=standard(REPRESENTATION),
-    ),
-    "algoformer-autoregression": Recipe(
-        paper="gao2025",
-        minutes=6,
-        title="AlgoFormer on series through a fixed network",
-        build=looped(AUTOREGRESSION, pre=1, post=1),
-    ),
-    "looped-autoregression": Recipe(
-        paper="gao2025",
-        minutes=3,
-        title="the loop on series through a fixed network",
-        build=looped(AUTOREGRESSION),
-    ),
-    "standard-autoregression": Recipe(
-        paper="gao2025",
-        minutes=5,
-        title="the stack on series through a fixed network",
-        build=standard(AUTOREGRESSION),
-    ),
-    "algoformer-chain": Recipe(
-        paper="gao2025",
-        minutes=7,
-        title="AlgoFormer on chains of thought",
-        build=looped(CHAIN, pre=1, post=1),
-    ),
-    "looped-chain": Recipe(
-        paper="gao2025", minutes=4, title="the loop on chains of thought", build=looped(CHAIN)
-    ),
-    "standard-chain": Recipe(
-        paper="gao2025", minutes=6, title="the stack on chains of thought", build=standard(CHAIN)
-    ),
-    "lstm-linear": Recipe(
-        paper="fu2023", minutes=1, title="an LSTM on linear functions", build=lstm(LINEAR)
-    ),
-    "standard-ill-conditioned": Recipe(
-        paper="fu2023",
-        minutes=8,
-        title="the stack on inputs of condition number 100",
-        build=standard(ILL_CONDITIONED),
-    ),
-    "one-head-linear": Recipe(
-        paper="fu2023",
-        minutes=6,
-        title="the stack with one head a layer",
-        build=standard(LINEAR, heads=1),
-    ),
-    "akyurek-linear": Recipe(
-        paper="akyurek2022",
-        minutes=5,
-        title="a deep stack on linear functions",
-        build=akyurek(EIGHT_DIMENSIONS),
-    ),
-    "akyurek-noisy": Recipe(
-        paper="akyurek2022",
-        minutes=4,
-        title="a deep stack on noisy linear functions",
-        build=akyurek(NOISY),
-    ),
-    "linear-looped-vector": Recipe(
-        paper="chen2025",
-        minutes=1,
-        title="linear attention in a loop generates vectors",
-        build=linear_looped(VECTOR),
-    ),
-    "looped-classification": Recipe(
-        paper="yang2024",
-        minutes=9,
-        title="the loop on linear classification",
-        build=looped(CLASSIFICATION),
-    ),
-}
+    name: Recipe(paper=paper, title=title, build=build)
+    for name, paper, title, build in (
+        ("looped-linear", "yang2024", "one block in a loop learns linear functions",
+         looped(LINEAR)),
+        ("standard-linear", "yang2024, fu2023", "a stack of blocks on linear functions",
+         standard(LINEAR)),
+        ("tied-linear", "yang2024", "one block in a loop without input injection", tied(LINEAR)),
+        ("looped-sparse", "yang2024", "the loop on sparse linear functions", looped(SPARSE)),
+        ("standard-sparse", "yang2024", "the stack on sparse linear functions", standard(SPARSE)),
+        ("looped-tree", "yang2024", "the loop on decision trees", looped(TREE)),
+        ("standard-tree", "yang2024", "the stack on decision trees", standard(TREE)),
+        ("looped-network", "yang2024", "the loop on two-layer networks", looped(NETWORK)),
+        ("standard-network", "yang2024", "the stack on two-layer networks", standard(NETWORK)),
+        ("algoformer-linear", "gao2025",
+         "pre-transformer, loop, post-transformer on linear functions",
+         looped(LINEAR, pre=1, post=1)),
+        ("algoformer-representation", "gao2025", "AlgoFormer on regression through a fixed network",
+         looped(REPRESENTATION, pre=1, post=1)),
+        ("looped-representation", "gao2025", "the loop on regression through a fixed network",
+         looped(REPRESENTATION)),
+        ("standard-representation", "gao2025", "the stack on regression through a fixed network",
+         standard(REPRESENTATION)),
+        ("algoformer-autoregression", "gao2025", "AlgoFormer on series through a fixed network",
+         looped(AUTOREGRESSION, pre=1, post=1)),
+        ("looped-autoregression", "gao2025", "the loop on series through a fixed network",
+         looped(AUTOREGRESSION)),
+        ("standard-autoregression", "gao2025", "the stack on series through a fixed network",
+         standard(AUTOREGRESSION)),
+        ("algoformer-chain", "gao2025", "AlgoFormer on chains of thought",
+         looped(CHAIN, pre=1, post=1)),
+        ("looped-chain", "gao2025", "the loop on chains of thought", looped(CHAIN)),
+        ("standard-chain", "gao2025", "the stack on chains of thought", standard(CHAIN)),
+        ("lstm-linear", "fu2023", "an LSTM on linear functions", lstm(LINEAR)),
+        ("standard-ill-conditioned", "fu2023", "the stack on inputs of condition number 100",
+         standard(ILL_CONDITIONED)),
+        ("one-head-linear", "fu2023", "the stack with one head per layer",
+         standard(LINEAR, heads=1)),
+        ("akyurek-linear", "akyurek2022", "a deep stack on linear functions",
+         akyurek(EIGHT_DIMENSIONS)),
+        ("akyurek-noisy", "akyurek2022", "a deep stack on noisy linear functions", akyurek(NOISY)),
+        ("linear-looped-vector", "chen2025", "linear attention in a loop generates vectors",
+         linear_looped(VECTOR)),
+        ("looped-classification", "yang2024", "the loop on linear classification",
+         looped(CLASSIFICATION)),
+    )
+}  # fmt: skip
 """Every recipe by its name."""

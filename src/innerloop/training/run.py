@@ -32,6 +32,19 @@ class RunError(InnerloopError):
     """A run's folder that cannot be used as it is."""
 
 
+class StartOverError(RunError):
+    """A run that can neither be used nor resumed: what there is of it must go."""
+
+    def __init__(self, problem: str, folder: Path, other: str = "") -> None:
+        """The sentence says the problem, and what to do: `other`, if there is another way out.
+
+        Whoever trains by another command than `innerloop train` writes the second half anew.
+        """
+        self.problem = problem
+        ways = ", ".join([*([other] if other else []), f"delete the folder {folder.name}"])
+        super().__init__(f"{problem}: {ways}, or train with --fresh, to start over.")
+
+
 class Run:
     """A trained model, or one in training, in its folder.
 
@@ -70,12 +83,28 @@ class Run:
     @property
     def step(self) -> int:
         """Updates in its last checkpoint; 0 before there is one."""
-        return int(self.read_state()["step"]) if self._has_state else 0
+        state = self._glance()
+        return 0 if state is None else int(state["step"])
 
     @property
     def finished(self) -> bool:
         """Whether nothing is left to train."""
-        return self._has_state and bool(self.read_state()["finished"])
+        state = self._glance()
+        return state is not None and bool(state["finished"])
+
+    @property
+    def seconds(self) -> float:
+        """How long it was trained, over all its stretches."""
+        total = last = 0.0
+        for line in self._lines(TIMINGS):
+            try:
+                seconds = float(json.loads(line)["seconds"])
+            except (ValueError, KeyError, TypeError):
+                continue  # cut off by a kill
+            if seconds < last:  # a new stretch: each counts its seconds from zero
+                total += last
+            last = seconds
+        return total + last
 
     @property
     def diverged(self) -> str | None:
@@ -84,7 +113,7 @@ class Run:
         return rows[-1].get("diverged") if rows else None
 
     def metrics(self) -> pd.DataFrame:
-        """One row a line of metrics.jsonl: step, loss, error, ..; NaN where nothing is known."""
+        """One row per line of metrics.jsonl: step, loss, error, ..; NaN where nothing is known."""
         return pd.DataFrame([row for row in self._rows() if "diverged" not in row])
 
     def model(self) -> AnyModel:
@@ -95,22 +124,34 @@ class Run:
         """The last checkpoint; a RunError if it is damaged, or another run's."""
         return read_state(self.path / STATE, self.config.key())
 
-    @property
-    def _has_state(self) -> bool:
-        return (self.path / STATE).is_file()
+    def _glance(self) -> dict[str, Any] | None:
+        """The last checkpoint without reading its tensors; None before there is one."""
+        path = self.path / STATE
+        return read_state(path, self.config.key(), mapped=True) if path.is_file() else None
 
-    def _rows(self) -> list[dict[str, Any]]:
-        path = self.path / METRICS
+    def _lines(self, name: str) -> list[str]:
+        """The whole lines of a file; one without an end was cut off by a kill."""
+        path = self.path / name
         if not path.is_file():
             return []
-        # A line without an end was cut off by a kill, and is written again on resuming.
-        lines = path.read_text().splitlines(keepends=True)
         try:
-            return [json.loads(line) for line in lines if line.endswith("\n")]
+            lines = path.read_text("utf-8").splitlines(keepends=True)
+        except (OSError, UnicodeDecodeError) as error:
+            raise StartOverError(f"{path} cannot be read as text", self.path) from error
+        return [line for line in lines if line.endswith("\n")]
+
+    def _rows(self) -> list[dict[str, Any]]:
+        try:
+            rows = [json.loads(line) for line in self._lines(METRICS)]
         except json.JSONDecodeError as error:
-            raise RunError(
-                f"{path} holds a line that is not JSON: {_start_over(self.path)}."
+            raise StartOverError(
+                f"{self.path / METRICS} holds a line that is not JSON", self.path
             ) from error
+        if not all(isinstance(row, dict) for row in rows):
+            raise StartOverError(
+                f"{self.path / METRICS} holds a line that is no row of metrics", self.path
+            )
+        return rows
 
     def write_config(self) -> None:
         """Write the configuration."""
@@ -150,25 +191,21 @@ def read_config(path: Path) -> RunConfig:
         raise RunError(f"{path} is not JSON: give the folder of a run.") from error
 
 
-def read_state(path: Path, key: str) -> dict[str, Any]:
-    """The state in a file, of the run with this key; nothing in the file is ever executed."""
+def read_state(path: Path, key: str, *, mapped: bool = False) -> dict[str, Any]:
+    """The state in a file, of the run with this key; nothing in the file is ever executed.
+
+    Where it is mapped into memory, a tensor is read when somebody looks at it, and not before: the
+    file itself says at once how far a run is, and needs no second one that could disagree with it.
+    """
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except (FileNotFoundError, PermissionError) as error:
         raise RunError(f"cannot read {path}: {error.strerror}.") from error
     # What a damaged or foreign file raises is not documented: anything but an interrupt.
     except Exception as error:
-        raise RunError(
-            f"{path} is damaged, or no state of a run: {_start_over(path.parent)}."
-        ) from error
+        raise StartOverError(f"{path} is damaged, or no state of a run", path.parent) from error
     if not isinstance(state, dict) or not _NEEDED <= set(state) or state["format"] != FORMAT:
-        raise RunError(f"{path} holds no state of a run: {_start_over(path.parent)}.")
+        raise StartOverError(f"{path} holds no state of a run", path.parent)
     if state["key"] != key:
-        raise RunError(
-            f"{path} is the state of another run, {state['key']}: {_start_over(path.parent)}."
-        )
+        raise StartOverError(f"{path} is the state of another run, {state['key']}", path.parent)
     return state
-
-
-def _start_over(folder: Path) -> str:
-    return f"delete the folder {folder.name}, or train with --fresh, to start over"

@@ -1,4 +1,4 @@
-"""Runs, found by the hash of their configuration."""
+"""Runs by the hash of their configuration."""
 
 import os
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from innerloop.core.files import slug
 from innerloop.models.checkpoint import CONFIG
 from innerloop.training.config import RunConfig
 from innerloop.training.lock import locked
-from innerloop.training.loop import available
 from innerloop.training.run import Run
 from innerloop.training.train import Listener, train
+from innerloop.training.trainer import available
 
 VARIABLE = "INNERLOOP_RUNS"
 """The environment variable that says where runs are kept."""
@@ -26,18 +26,18 @@ class Store:
 
     def find(self, config: RunConfig) -> Run | None:
         """The run of a configuration, finished or not."""
-        found = sorted(self.root.glob(f"*-{config.key()}"))
-        return Run.open(found[0]) if found and (found[0] / CONFIG).is_file() else None
+        folder = self._folder(config)
+        return Run.open(folder) if folder is not None and (folder / CONFIG).is_file() else None
 
     def runs(self) -> list[Run]:
         """All runs that can be read, by name."""
-        found: list[Run] = []
+        runs: list[Run] = []
         for path in sorted(self.root.glob(f"*/{CONFIG}")):
             try:
-                found.append(Run.open(path.parent))
+                runs.append(Run.open(path.parent))
             except InnerloopError:
                 continue  # one broken folder does not hide the others
-        return found
+        return runs
 
     def train(
         self,
@@ -70,11 +70,12 @@ class Store:
 
     def place(self, config: RunConfig, name: str | None = None) -> Path:
         """The folder of a configuration's run: where it is, or where it would be."""
-        key = config.key()
-        found = sorted(self.root.glob(f"*-{key}"))
-        if found:
-            return found[0]
-        return self.root / f"{slug(name or config.task_name)}-{key}"
+        fresh = self.root / f"{slug(name or config.task_name)}-{config.key()}"
+        return self._folder(config) or fresh
+
+    def _folder(self, config: RunConfig) -> Path | None:
+        """The folder of a configuration, whatever its name begins with; None if there is none."""
+        return min(self.root.glob(f"*-{config.key()}"), default=None)
 
 
 def _never() -> bool:

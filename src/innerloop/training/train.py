@@ -6,17 +6,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, BinaryIO
 
 import torch
 
-from innerloop.core.errors import ConfigurationError
 from innerloop.training.config import RunConfig
-from innerloop.training.data import sizes_at
 from innerloop.training.divergence import DivergenceError, require_finite
-from innerloop.training.loop import Taken, Trainer
-from innerloop.training.run import METRICS, STATE, TIMINGS, Run, RunError
+from innerloop.training.estimate import RATE, RunCost, seconds_left
+from innerloop.training.run import METRICS, STATE, TIMINGS, Run, StartOverError
+from innerloop.training.trainer import Taken, Trainer
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ def train(run: Run, *, report: Listener | None = None, stop: Callable[[], bool])
         return
     run.sweep()
     threads = _threads(run.config, stored)
-    with _using(threads):
+    with _using(threads, run):
         trainer = Trainer(run.config)
         if stored is not None:
             _restore(trainer, stored, run)
@@ -115,7 +113,7 @@ class _Session:
         step, last = self.trainer.step, self.trainer.step == self.config.steps
         row: dict[str, Any] = {"step": step}
         if step % self.config.log_every == 0 or last:
-            row |= self._told(taken)
+            row |= self._measures(taken)
         if step % self.config.evaluate_every == 0 or last:
             self.error = row["error"] = self.trainer.error()
             require_finite("held-out error", self.error, step)
@@ -125,10 +123,10 @@ class _Session:
         target = self.config.target
         return target is not None and row.get("error", target) < target
 
-    def _told(self, taken: Taken) -> dict[str, Any]:
+    def _measures(self, taken: Taken) -> dict[str, Any]:
         """What a line of metrics says of a step."""
         sizes = taken.sizes
-        found = {
+        measures = {
             "loss": taken.loss,
             "smoothed": self.trainer.divergence.smoothed,
             "gradient": taken.gradient,
@@ -136,7 +134,7 @@ class _Session:
             "dims": sizes.dims,
             "points": sizes.points,
         }
-        return found if sizes.loops is None else {**found, "loops": sizes.loops}
+        return measures if sizes.loops is None else {**measures, "loops": sizes.loops}
 
     def write(self, row: dict[str, Any]) -> None:
         """A line of metrics."""
@@ -149,19 +147,12 @@ class _Session:
         self._time(self.clock.elapsed, speed)
         if self.report is None:
             return
-        self.report(
-            Report(
-                step=self.trainer.step,
-                steps=self.config.steps,
-                loss=self.trainer.divergence.smoothed,
-                error=self.error,
-                loops=taken.sizes.loops,
-                dims=taken.sizes.dims,
-                points=taken.sizes.points,
-                steps_per_second=speed,
-                seconds_left=left,
-            )
-        )
+        sizes = taken.sizes
+        now = Report(
+            self.trainer.step, self.config.steps, self.trainer.divergence.smoothed, self.error,
+            sizes.loops, sizes.dims, sizes.points, steps_per_second=speed, seconds_left=left,
+        )  # fmt: skip
+        self.report(now)
 
     def _time(self, seconds: float, speed: float | None) -> None:
         """A line of timings: apart from metrics, which are the same whenever a run is stopped."""
@@ -189,17 +180,10 @@ class _Session:
 
 
 class _Clock:
-    """How fast a stretch of training is, and how long the rest will take.
-
-    The time of a step is taken to grow with its points and its loops, those with gradient
-    threefold; it is looked at on a grid, as there may be a million steps.
-    """
+    """How long steps take, and how much time is left."""
 
     def __init__(self, config: RunConfig, step: int) -> None:
-        self.grid = max(1, config.steps // 1000)
-        sizes = [sizes_at(config, k) for k in range(0, config.steps, self.grid)]
-        costs = [s.points * ((s.loops or 1) + 2 * (s.window or 1)) for s in sizes]
-        self.costs = [0, *accumulate(costs)]
+        self.cost = RunCost(config)
         self.first = step
         self.began = time.perf_counter()
         self.last = (step, self.began)
@@ -210,41 +194,35 @@ class _Clock:
         return time.perf_counter() - self.began
 
     def look(self, step: int) -> tuple[float, float]:
-        """Steps a second since the last look, and the seconds that are left."""
+        """Steps per second since the last look, and the seconds that are left."""
         now = time.perf_counter()
         speed = (step - self.last[0]) / max(now - self.last[1], 1e-9)
         self.last = (step, now)
-        done = self._cost(step) - self._cost(self.first)
-        return speed, self.elapsed * (self.costs[-1] - self._cost(step)) / max(done, 1e-9)
-
-    def _cost(self, step: int) -> float:
-        """The cost of the first steps, in between two points of the grid by interpolation."""
-        place, rest = divmod(step, self.grid)
-        if place + 1 >= len(self.costs):
-            return self.costs[-1]
-        before, after = self.costs[place], self.costs[place + 1]
-        return before + (after - before) * rest / self.grid
+        whole, done = self.cost.whole, self.cost.until(step)
+        left = seconds_left(
+            whole=whole, done=done, before=self.cost.until(self.first), elapsed=self.elapsed,
+            expected=(whole - done) / RATE,
+        )  # fmt: skip
+        return speed, left
 
 
 def _restore(trainer: Trainer, stored: dict[str, Any], run: Run) -> None:
     """Put a trainer and the metrics where the last checkpoint left them."""
     if stored["torch"] != torch.__version__:
-        raise RunError(
+        raise StartOverError(
             f"{run.name} was begun with torch {stored['torch']}, and would not go on bit for bit "
-            f"with {torch.__version__}: install the other, or train with --fresh to start over."
-        )
+            f"with {torch.__version__}", run.path, other="install the other",
+        )  # fmt: skip
     length, metrics = int(stored["metrics"]), run.path / METRICS
     if not metrics.is_file() or metrics.stat().st_size < length:
-        raise RunError(
-            f"{metrics} is shorter than at the last checkpoint: put it back, or train with "
-            "--fresh to start over."
+        raise StartOverError(
+            f"{metrics} is shorter than at the last checkpoint", run.path, other="put it back"
         )
     try:
         trainer.load_state(stored)
     except (RuntimeError, ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"{run.path / STATE} does not fit the model of {run.name}: train with --fresh to "
-            "start over."
+        raise StartOverError(
+            f"{run.path / STATE} does not fit the model of {run.name}", run.path
         ) from error
     os.truncate(metrics, length)
 
@@ -257,16 +235,16 @@ def _threads(config: RunConfig, stored: dict[str, Any] | None) -> int:
 
 
 @contextmanager
-def _using(threads: int) -> Iterator[None]:
+def _using(threads: int, run: Run) -> Iterator[None]:
     """Let torch have so many threads, and as many as before in the end."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         if torch.get_num_threads() != threads:
-            raise ConfigurationError(
-                f"torch cannot have {threads} threads here, with which the run began: allow them, "
-                "or train with --fresh."
-            )
+            raise StartOverError(
+                f"torch cannot have {threads} threads here, with which {run.name} began", run.path,
+                other="allow them",
+            )  # fmt: skip
         yield
     finally:
         torch.set_num_threads(before)

@@ -1,4 +1,4 @@
-"""The steps of a run, and all that changes while they are taken."""
+"""One step of a run after the other, and all that changes while they are taken."""
 
 import math
 from contextlib import nullcontext
@@ -10,8 +10,7 @@ from torch import Tensor
 
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.prompt import Prompt
-from innerloop.models.block import Block
-from innerloop.models.model import AnyModel, initialise, predictions
+from innerloop.models.model import AnyModel, predictions
 from innerloop.models.table import build
 from innerloop.training.config import RunConfig
 from innerloop.training.data import Prompts, Sizes, generator_for, held_out, sizes_at
@@ -26,7 +25,7 @@ _CHECKED = 64
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one step came to."""
+    """The outcome of one step."""
 
     loss: float
     gradient: float
@@ -43,7 +42,8 @@ class Trainer:
         self.model = first_model(config).to(self.device)
         self.model.train()
         if config.compile:
-            compile_blocks(self.model)
+            for part in self.model.compiled_parts():
+                part.compile()  # in place: its parameters keep their names
         self.optimizers = Optimizers(config.optimizer, self.model)
         self.prompts = Prompts(config)
         self.held_out = held_out(config).to(device=self.device)
@@ -63,11 +63,11 @@ class Trainer:
             part_loss.backward()
             loss += part_loss.detach()
         norm = self.optimizers.clip()  # ()
-        found, gradient = torch.stack([loss, norm]).tolist()
-        self.divergence.watch(self.step + 1, found, gradient)
+        total, gradient = torch.stack([loss, norm]).tolist()
+        self.divergence.watch(self.step + 1, total, gradient)
         self.optimizers.step(self.step, self.config.steps)
         self.step += 1
-        return Taken(found, gradient, sizes)
+        return Taken(total, gradient, sizes)
 
     def _loss(self, prompt: Prompt, sizes: Sizes) -> Tensor:
         with self._precision():
@@ -134,21 +134,11 @@ class Trainer:
 
 
 def first_model(config: RunConfig) -> AnyModel:
-    """The model before its first step, from the run's seed.
-
-    A linear looped transformer has first weights of its own, whatever the spread.
-    """
+    """The model before its first step, from the run's seed."""
     model = build(config.model, generator=generator_for(config.seed, "weights"))
-    if config.spread == "small" and config.model.kind != "linear-looped":
-        initialise(model, spread="small", generator=generator_for(config.seed, "weights"))
+    if config.spread == "small":
+        model.redraw(spread="small", generator=generator_for(config.seed, "weights"))
     return model
-
-
-def compile_blocks(model: AnyModel) -> None:
-    """Compile each block of a model in place; its parameters keep their names."""
-    blocks = [module for module in model.modules() if isinstance(module, Block)]
-    for block in blocks:
-        block.compile()
 
 
 def available(name: str) -> torch.device:

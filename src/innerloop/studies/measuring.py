@@ -1,6 +1,5 @@
-"""The two kinds of work behind `innerloop reproduce`: a run is trained, a study is measured."""
+"""A study measured on its finished runs, and how long they were trained."""
 
-import json
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,12 +7,12 @@ from datetime import date
 from pathlib import Path
 
 from innerloop.core.errors import InnerloopError
-from innerloop.studies.cost import training_minutes
 from innerloop.studies.lab import Lab
 from innerloop.studies.result import Result, write_result
 from innerloop.studies.study import Findings, Measures, Study
+from innerloop.training.estimate import training_seconds
 from innerloop.training.families import Scale
-from innerloop.training.run import TIMINGS, Run
+from innerloop.training.run import Run
 from innerloop.training.store import Store
 
 
@@ -48,7 +47,7 @@ def measure(
         scale=scale,
         seeds=seeds,
         runs=sorted(run.name for run in distinct.values()),
-        training_seconds=sum(training_seconds(run) for run in distinct.values()),
+        training_seconds=sum(run.seconds for run in distinct.values()),
         seconds=time.perf_counter() - began,
         finished=date.today().isoformat(),
     )
@@ -57,7 +56,7 @@ def measure(
 def _finished_runs(
     study: Study, scale: Scale, seeds: int, store: Store
 ) -> dict[tuple[str, int], Run]:
-    found: dict[tuple[str, int], Run] = {}
+    runs: dict[tuple[str, int], Run] = {}
     for (label, seed), config in study.seeded_runs(scale, seeds).items():
         run = store.find(config)
         if run is None or not run.finished:
@@ -65,8 +64,8 @@ def _finished_runs(
                 f"{study.name} needs the run {label!r} with seed {seed}, which is not trained: "
                 "`innerloop reproduce` trains it."
             )
-        found[label, seed] = run
-    return found
+        runs[label, seed] = run
+    return runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +82,6 @@ def training_time(runs: Iterable[Run]) -> TrainingTime:
     """The time of several runs."""
     several = list(runs)
     return TrainingTime(
-        sum(training_seconds(run) for run in several),
-        60 * sum(training_minutes(run.config) for run in several),
+        sum(run.seconds for run in several),
+        sum(training_seconds(run.config) for run in several),
     )
-
-
-def training_seconds(run: Run) -> float:
-    """How long a run was trained, over all its stretches; each counts its seconds from zero."""
-    path = run.path / TIMINGS
-    if not path.is_file():
-        return 0.0
-    total = last = 0.0
-    for line in path.read_text().splitlines():
-        try:
-            seconds = float(json.loads(line)["seconds"])
-        except (ValueError, KeyError, TypeError):
-            continue  # cut off by a kill
-        if seconds < last:  # a new stretch: each begins with a line of zero
-            total += last
-        last = seconds
-    return total + last

@@ -11,7 +11,7 @@ from innerloop.core.iterate import predict
 from innerloop.models.table import build
 from innerloop.training.config import RunConfig
 from innerloop.training.data import generator_for, held_out
-from innerloop.training.loop import Trainer, available, first_model
+from innerloop.training.trainer import Trainer, available, first_model
 from tests.training.configs import LOOP, STACK, stack, tiny
 
 MODELS: dict[str, dict[str, Any]] = {
