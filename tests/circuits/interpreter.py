@@ -169,10 +169,10 @@ def run(circuit: Circuit, prompt: Prompt) -> list[Values]:
     """The registers before the first layer and after each step, as they are read: (B, T, size)."""
     with torch.no_grad():
         state = circuit.init(prompt)
-        states = [read(circuit, circuit.features(prompt, state))]
+        states = [read(circuit, circuit.hidden.features(prompt, state))]
         for k in range(circuit.steps):
             state = circuit.step(prompt, state, k)
-            states.append(read(circuit, circuit.features(prompt, state)))
+            states.append(read(circuit, circuit.hidden.features(prompt, state)))
     return states
 
 

@@ -62,7 +62,7 @@ def test_the_history_is_copied_exactly_and_only_where_it_is_complete() -> None:
     settings = Autoregression(dims=2, points=7, steps=1, order=3)
     circuit, prompt = Circuit(settings.blueprint()), draw(settings, 0)
     with torch.no_grad():
-        hidden = circuit.features(prompt, circuit.init(prompt))[:, 1:]  # (B, n, D)
+        hidden = circuit.hidden.features(prompt, circuit.init(prompt))[:, 1:]  # (B, n, D)
     offsets = circuit.blueprint.residual.offsets()
     for lag in range(3):
         start = offsets[f"x[{lag}]"]

@@ -103,7 +103,7 @@ def test_tokens_of_outputs_keep_weights_of_zero(form: str) -> None:
     prompt = draw(2, 5)
     with torch.no_grad():
         *_, state = iterate(circuit, prompt)
-        weights = circuit.features(prompt, state)[..., offset : offset + 2]  # (3, 10, 2)
+        weights = circuit.hidden.features(prompt, state)[..., offset : offset + 2]  # (3, 10, 2)
     assert float(weights[:, 0::2].abs().max()) < 1e-12  # the start token and all y
     assert float(weights[:, 3::2].abs().amin(dim=2).min()) > 0
 

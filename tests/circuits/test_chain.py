@@ -83,7 +83,7 @@ def test_the_inverse_is_exact_and_the_last_token_has_no_target() -> None:
     settings = Chain(dims=3, points=8, steps=1, layers=2)
     circuit, prompt = Circuit(settings.blueprint()), draw(settings, 0)
     with torch.no_grad():
-        hidden = circuit.features(prompt, circuit.init(prompt))[:, 1:]  # (B, n, D)
+        hidden = circuit.hidden.features(prompt, circuit.init(prompt))[:, 1:]  # (B, n, D)
     start = circuit.blueprint.residual.offsets()["r"]
     found = hidden[..., start : start + 3]  # (B, n, 3)
     after = prompt.xs[:, 1:]  # (B, n - 1, 3)

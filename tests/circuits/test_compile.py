@@ -76,7 +76,7 @@ def test_every_slot_has_a_mirror_that_stays_one(generator: torch.Generator) -> N
     half = circuit.blueprint.residual.width
     with torch.no_grad():
         for state in iterate(circuit, prompt):
-            tokens = circuit.features(prompt, state)  # (B, T, D)
+            tokens = circuit.hidden.features(prompt, state)  # (B, T, D)
             own, mirror = tokens[..., :half], tokens[..., half:]  # (B, T, D / 2) each
             # Rounding of the two need not be the same; that of a value read through N is eps N.
             assert torch.allclose(own, -mirror, rtol=1e-12, atol=1e-9)

@@ -62,7 +62,7 @@ def test_the_representation_is_exact_and_paired() -> None:
     settings = Representation(dims=4, points=6, steps=1)
     circuit, prompt = Circuit(settings.blueprint()), draw(settings, 0)
     with torch.no_grad():
-        hidden = circuit.features(prompt, circuit.init(prompt))  # (B, T, D)
+        hidden = circuit.hidden.features(prompt, circuit.init(prompt))  # (B, T, D)
     at = circuit.blueprint.residual.offsets()["h3"]
     found = hidden[:, 1:, at : at + 4]  # (B, 11, 4)
     expected: Tensor = prompt.xs

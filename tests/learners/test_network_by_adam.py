@@ -113,9 +113,10 @@ def test_contract() -> None:
 def test_moving_part_is_the_parameters(random_prompt: RandomPrompt) -> None:
     learner = NetworkByAdam(hidden=6)
     state = learner.init(random_prompt(3, 4, 2, 1))
-    assert learner.moving(state).shape == (3, 4 * (6 * 3 + 7))
+    moving = learner.moving.get(state)  # (B, parameters)
+    assert moving.shape == (3, 4 * (6 * 3 + 7))
     with pytest.raises(NotSupportedError, match="cannot be moved by hand"):
-        learner.with_moving(state, learner.moving(state))
+        learner.moving.put(state, moving)
 
 
 @pytest.mark.parametrize("settings", [{"hidden": 0}, {"steps": -1}, {"learning_rate": 0}])

@@ -66,7 +66,7 @@ class Task(Config):
     def scale(self) -> Tensor:
         """E[y^2], averaged over the outputs: what every error curve is divided by.
 
-        Either one number () or, where it varies, one a position (p,); positions beyond the last
+        Either one number () or, where it varies, one per position (p,); positions beyond the last
         take the last. A shifted task keeps the scale of the task that it shifts.
         """
 

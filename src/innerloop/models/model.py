@@ -13,7 +13,7 @@ from innerloop.core.prompt import Prompt
 State = TypeVar("State")
 Settings = TypeVar("Settings", bound=Config)
 Head = Literal["regression", "binary", "classes"]
-"""regression: the outputs themselves; binary: labels -1 and 1; classes: one output a class."""
+"""regression: the outputs themselves; binary: labels -1 and 1; classes: one output per class."""
 
 
 class Model(nn.Module, Learner[State], Generic[State, Settings]):

@@ -144,7 +144,7 @@ def registers_after(circuit: Circuit) -> dict[str, Tensor]:
     nothing = torch.zeros(1, POINTS, 1, dtype=torch.float64)  # (1, n, 1)
     prompt = Prompt(xs=nothing, ys=nothing)
     state = circuit.step(prompt, circuit.init(prompt), 0)
-    stream = circuit.features(prompt, state)[0]  # (T, D)
+    stream = circuit.hidden.features(prompt, state)[0]  # (T, D)
     residual = circuit.blueprint.residual
     half = (stream[:, : residual.width] - stream[:, residual.width :]) / 2  # (T, D / 2)
     return {
