@@ -50,7 +50,7 @@ class Encoding(Learner[Tensor]):
         return torch.zeros_like(prompt.ys)
 
     @property
-    def hidden(self) -> HiddenStates[Tensor]:
+    def hidden_states(self) -> HiddenStates[Tensor]:
         return HiddenStates(
             features=lambda prompt, state: state,
             input_tokens=lambda prompt: range(prompt.points),

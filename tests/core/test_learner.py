@@ -143,4 +143,4 @@ def test_what_a_learner_does_not_have_is_said(random_prompt: Draw) -> None:
     with pytest.raises(NotSupportedError, match="Zero has no moving part"):
         _ = learner.moving
     with pytest.raises(NotSupportedError, match="Zero has no hidden states: it is not a model"):
-        _ = learner.hidden
+        _ = learner.hidden_states

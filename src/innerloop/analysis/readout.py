@@ -75,7 +75,7 @@ class ReadoutLearner(Learner[ReadoutState]):
 
     def read(self, prompt: Prompt, state: ReadoutState) -> Tensor:
         """The readout of the step that each prompt has come to, in float64."""
-        inputs = self.hidden.readout_inputs(prompt, state).flatten(1, -2)  # (B, n q, D)
+        inputs = self.hidden_states.readout_inputs(prompt, state).flatten(1, -2)  # (B, n q, D)
         step = state.step.clamp(max=self.steps)  # (B,)
         readouts = self.readouts.to(inputs.device)[step]  # (B, D, k)
         biases = self.biases.to(inputs.device)[step][:, None]  # (B, 1, k)
@@ -89,9 +89,9 @@ class ReadoutLearner(Learner[ReadoutState]):
         return torch.cat(parts).reshape(prompt.prediction_shape)
 
     @property
-    def hidden(self) -> HiddenStates[ReadoutState]:
+    def hidden_states(self) -> HiddenStates[ReadoutState]:
         """The model's."""
-        return self.learner.hidden.inside(lambda state: state.inner)
+        return self.learner.hidden_states.inside(lambda state: state.inner)
 
     @property
     def moving(self) -> MovingPart[ReadoutState]:
@@ -133,7 +133,8 @@ def fit_readouts(
     sums = [_Sums() for _ in range(total + 1)]
     for part, chosen, answers in _parts(learner, prompts):
         for each, state in zip(sums, iterate(learner, part, steps=total), strict=True):
-            each.add(learner.hidden.readout_inputs(part, state)[chosen], answers)  # (N, D), (N, k)
+            inputs = learner.hidden_states.readout_inputs(part, state)  # (b, n[, q], D)
+            each.add(inputs[chosen], answers)  # (N, D), (N, k)
     solved = [each.solve(penalty) for each in sums]  # ((D, k), (k,)) each
     return ReadoutLearner(
         learner=learner,

@@ -85,7 +85,7 @@ class Learner(ABC, Generic[State]):
         )
 
     @property
-    def hidden(self) -> HiddenStates[State]:
+    def hidden_states(self) -> HiddenStates[State]:
         """The hidden states, for models: what probes read and readouts are fitted to."""
         raise NotSupportedError(f"{self.name} has no hidden states: it is not a model.")
 

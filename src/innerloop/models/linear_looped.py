@@ -136,7 +136,7 @@ class LinearLoopedTransformer(Model[Tensor, LinearLoopedConfig]):
         return self._weights(state).double()
 
     @property
-    def hidden(self) -> HiddenStates[Tensor]:
+    def hidden_states(self) -> HiddenStates[Tensor]:
         """The last row of each prefix, those of several outputs side by side: (B, n, k (d + 1)).
 
         The last row of prefix i is token i; it knows the examples before x_i. What is read are the

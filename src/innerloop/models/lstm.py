@@ -107,7 +107,7 @@ class LSTM(Model[Hidden, LSTMConfig]):
         return self.readout(self._readout_inputs(prompt, state))  # (B, n[, q], k)
 
     @property
-    def hidden(self) -> HiddenStates[Hidden]:
+    def hidden_states(self) -> HiddenStates[Hidden]:
         """The hidden states of the tokens in the current layer."""
         return HiddenStates(
             features=lambda prompt, state: state.tokens,

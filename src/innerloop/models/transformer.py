@@ -138,7 +138,7 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
         return self.readout(self._readout_inputs(prompt, state))  # (B, n[, q], k)
 
     @property
-    def hidden(self) -> HiddenStates[BackboneState]:
+    def hidden_states(self) -> HiddenStates[BackboneState]:
         """The residual stream of the tokens, before any final norm."""
         return HiddenStates(
             features=lambda prompt, state: state.now.tokens,
