@@ -384,14 +384,14 @@ def test_ask_checks_its_queries(random_prompt: Draw) -> None:
         random_prompt(4, 3, 2).ask(zeros(4, 3, 2))
 
 
-def full(prompt: Prompt) -> Prompt:
+def with_all_parts(prompt: Prompt) -> Prompt:
     """The prompt with every optional part."""
     scored = prompt.xs[:, :, 0] > 0  # (B, n)
     return dataclasses.replace(prompt, scored=scored, truth={"w": prompt.xs[:, 0]})
 
 
 def test_cat_joins_every_part(random_prompt: Draw) -> None:
-    whole = full(random_prompt(5, queries=2))
+    whole = with_all_parts(random_prompt(5, queries=2))
     parts = [whole.select(slice(0, 2)), whole.select(slice(2, 3)), whole.select(slice(3, 5))]
     joined = Prompt.cat(parts)
     for name in ("xs", "ys", "queries", "scored"):
@@ -418,7 +418,7 @@ def test_cat_joins_every_part(random_prompt: Draw) -> None:
 def test_cat_refuses_prompts_that_differ(
     random_prompt: Draw, changed: Callable[[Prompt], Prompt], named: str
 ) -> None:
-    prompt = full(random_prompt(3, outputs=2, queries=2))
+    prompt = with_all_parts(random_prompt(3, outputs=2, queries=2))
     other = changed(prompt)
     for prompts in ([prompt, prompt, other], [other, prompt]):
         with pytest.raises(PromptError, match="prompts that differ in"):
