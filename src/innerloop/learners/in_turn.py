@@ -1,4 +1,4 @@
-"""A learner's answers by prefix, given out one example a step."""
+"""A learner's answers by prefix, given out one example per step."""
 
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
