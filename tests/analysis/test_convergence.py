@@ -16,6 +16,7 @@ from innerloop.core.errors import ConfigurationError, FixedPointError, NotSuppor
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
 from innerloop.core.state import select_state
+from innerloop.core.state_parts import MovingPart
 from innerloop.core.tolerances import REFERENCE
 from innerloop.learners import ConjugateGradient, FromFunction, GradientDescent, Newton
 from innerloop.learners.prefix import LinearLearner, pull_back, residuals
@@ -77,11 +78,9 @@ class HeavyBall(LinearLearner[Tensor]):
     def weights_of(self, state: Tensor) -> Tensor:
         return state[:, 1]
 
-    def moving(self, state: Tensor) -> Tensor:
-        return state
-
-    def with_moving(self, state: Tensor, moving: Tensor) -> Tensor:
-        return moving
+    @property
+    def moving(self) -> MovingPart[Tensor]:
+        return MovingPart(self.name, lambda state: state, lambda state, moving: moving)
 
 
 def test_distances_of_gradient_descent_are_known() -> None:
@@ -176,11 +175,11 @@ def exact_radius(model: InContextTransformer, prompt: Prompt) -> float:
     """Of one prompt: eigenvalues of the whole Jacobian, by automatic differentiation."""
     state = il.run_to_fixed_point(model, prompt, max_steps=5000).state
     state = select_state(state, torch.tensor([0]))
-    moving = model.moving(state)  # (1, T, D)
+    moving = model.moving.get(state)  # (1, T, D)
 
     def step(flat: Tensor) -> Tensor:
-        moved = model.with_moving(state, flat.reshape(moving.shape))
-        return model.moving(model.step(prompt, moved, 0)).flatten()
+        moved = model.moving.put(state, flat.reshape(moving.shape))
+        return model.moving.get(model.step(prompt, moved, 0)).flatten()
 
     jacobian: Any = torch.autograd.functional.jacobian(step, moving.flatten())
     return float(torch.linalg.eigvals(jacobian).abs().max())

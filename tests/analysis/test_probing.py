@@ -1,6 +1,6 @@
 """Probes for what hidden states hold."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
@@ -17,6 +17,7 @@ from innerloop.core import chunks
 from innerloop.core.errors import ConfigurationError, NotSupportedError, PromptError
 from innerloop.core.learner import Learner, Traits
 from innerloop.core.prompt import Prompt
+from innerloop.core.state_parts import HiddenStates
 from innerloop.core.tolerances import REFERENCE
 from innerloop.models import (
     InContextTransformer,
@@ -50,11 +51,13 @@ class Encoding(Learner[Tensor]):
     def read(self, prompt: Prompt, state: Tensor) -> Tensor:
         return torch.zeros_like(prompt.ys)
 
-    def features(self, prompt: Prompt, state: Tensor) -> Tensor:
-        return state
-
-    def input_tokens(self, prompt: Prompt) -> Sequence[int]:
-        return range(prompt.points)
+    @property
+    def hidden_states(self) -> HiddenStates[Tensor]:
+        return HiddenStates(
+            features=lambda prompt, state: state,
+            input_tokens=lambda prompt: range(prompt.points),
+            readout_inputs=lambda prompt, state: state,
+        )
 
 
 def prompts(number: int, seed: int) -> Prompt:

@@ -84,7 +84,7 @@ def test_a_models_answers_are_linear_in_its_readout_inputs(name: str) -> None:
     model = MODELS[name]()
     for prompt in (prompts(20, 0), asked(prompts(20, 0))):
         for state in il.iterate(model, prompt):
-            inputs = model.readout_inputs(prompt, state).flatten(0, -2)  # (N, D)
+            inputs = model.hidden_states.readout_inputs(prompt, state).flatten(0, -2)  # (N, D)
             answers = model.outputs(prompt, state).flatten(0, -2)  # (N, k)
             ones = torch.ones_like(inputs[:, :1])  # (N, 1)
             design = torch.cat([inputs, ones], dim=1)  # (N, D + 1)
@@ -99,10 +99,10 @@ def test_tokens_up_to_an_x_know_nothing_of_what_comes_after(name: str) -> None:
     ys[:, point] += 1.0
     xs[:, point + 1] += 1.0
     changed = replace(prompt, xs=xs, ys=ys)
-    places = model.input_tokens(prompt)
+    places = model.hidden_states.input_tokens(prompt)
     assert len(places) == POINTS
-    one = [model.features(prompt, state) for state in il.iterate(model, prompt)]
-    other = [model.features(changed, state) for state in il.iterate(model, changed)]
+    one = [model.hidden_states.features(prompt, state) for state in il.iterate(model, prompt)]
+    other = [model.hidden_states.features(changed, state) for state in il.iterate(model, changed)]
     seen = places[point] + 1
     for before, after in zip(one, other, strict=True):
         assert torch.equal(before[:, :seen], after[:, :seen])
@@ -118,15 +118,16 @@ def test_a_token_of_x_holds_that_x() -> None:
         changed = replace(prompt, xs=xs)
         *_, one = il.iterate(model, prompt, steps=1)
         *_, other = il.iterate(model, changed, steps=1)
-        moved = (model.features(prompt, one) != model.features(changed, other)).any(dim=2)
-        assert int(moved[0].nonzero()[0]) == model.input_tokens(prompt)[4]
+        before = model.hidden_states.features(prompt, one)  # (B, T, D)
+        moved = (model.hidden_states.features(changed, other) != before).any(dim=2)  # (B, T)
+        assert int(moved[0].nonzero()[0]) == model.hidden_states.input_tokens(prompt)[4]
 
 
 def test_a_classical_learner_has_no_readout() -> None:
     with pytest.raises(NotSupportedError, match="not a model"):
         fit_readouts(il.learners.OLS(), prompts(4, 0))
     with pytest.raises(NotSupportedError, match="not a model"):
-        il.learners.OLS().input_tokens(prompts(4, 0))
+        il.learners.OLS().hidden_states.input_tokens(prompts(4, 0))
 
 
 def transcription(inputs: Tensor, answers: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
@@ -152,7 +153,7 @@ def test_readouts_equal_plain_least_squares(
     fitted = fit_readouts(model, prompt, penalty=penalty)
     assert fitted.steps == model.steps
     for step, state in enumerate(il.iterate(model, prompt)):
-        inputs = model.readout_inputs(prompt, state).flatten(0, 1)  # (N, D)
+        inputs = model.hidden_states.readout_inputs(prompt, state).flatten(0, 1)  # (N, D)
         weights, bias = transcription(inputs, prompt.ys.flatten(0, 1), penalty)
         # Fits are compared, not weights, which are free where the inputs do not vary.
         expected = inputs @ weights + bias
@@ -163,8 +164,8 @@ def test_readouts_equal_plain_least_squares(
 class FarAway(InContextTransformer):
     """The same hidden states a million deviations off, as the residual stream of a circuit is."""
 
-    def readout_inputs(self, prompt: Prompt, state: Any) -> Tensor:
-        return super().readout_inputs(prompt, state) + 1e6
+    def _readout_inputs(self, prompt: Prompt, state: Any) -> Tensor:
+        return super()._readout_inputs(prompt, state) + 1e6
 
 
 def test_a_far_mean_costs_no_precision() -> None:
@@ -195,7 +196,7 @@ def test_full_attention_is_fitted_one_prefix_at_a_time() -> None:
         ys[:, -1] = 0.0
         part = Prompt(xs=prompt.xs[:, : i + 1], ys=ys)
         *_, state = il.iterate(model, part)
-        inputs.append(model.readout_inputs(part, state)[:, -1])  # (B, D)
+        inputs.append(model.hidden_states.readout_inputs(part, state)[:, -1])  # (B, D)
     every = torch.stack(inputs, dim=1).flatten(0, 1)  # (N, D)
     weights, bias = transcription(every, prompt.ys.flatten(0, 1), 0.0)
     expected = (every @ weights + bias).reshape(prompt.ys.shape)
@@ -235,7 +236,8 @@ def test_beyond_the_last_step_the_last_readout_is_used() -> None:
     model, prompt = MODELS["loop"](), prompts(5, 1)
     fitted = fit_readouts(model, prompts(40, 0))
     *_, state = il.iterate(model, prompt, steps=5)
-    expected = model.readout_inputs(prompt, state) @ fitted.readouts[-1] + fitted.biases[-1]
+    inputs = model.hidden_states.readout_inputs(prompt, state)  # (B, n, D)
+    expected = inputs @ fitted.readouts[-1] + fitted.biases[-1]
     found = il.predict(fitted, prompt, steps=5)
     assert float((found - expected).abs().max()) < REFERENCE
 
@@ -255,8 +257,9 @@ def test_the_hidden_states_are_the_models() -> None:
     *_, inner = il.iterate(model, prompt)
     *_, state = il.iterate(fitted, prompt)
     assert isinstance(fitted, ReadoutLearner)
-    assert torch.equal(fitted.features(prompt, state), model.features(prompt, inner))
-    assert fitted.input_tokens(prompt) == model.input_tokens(prompt)
+    through, own = fitted.hidden_states, model.hidden_states
+    assert torch.equal(through.features(prompt, state), own.features(prompt, inner))
+    assert through.input_tokens(prompt) == own.input_tokens(prompt)
 
 
 def test_mistakes_are_named() -> None:

@@ -2,21 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 
 import pytest
 import torch
 from torch import Tensor
 
 from innerloop.analysis import verify
+from innerloop.core.chunks import budget
 from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.learner import Learner, Traits
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import EXACT_CIRCUIT
 from innerloop.learners import OLS, GradientDescent
 from innerloop.models import LinearLoopedTransformer
-
-verify_module = import_module("innerloop.analysis.verify")  # the function hides the module
 
 RandomPrompt = Callable[..., Prompt]
 
@@ -69,14 +67,12 @@ def test_another_step_size_fails_from_the_first_step_on(random_prompt: RandomPro
 
 
 @pytest.mark.parametrize("rows", [1, 2, 128])
-def test_the_worst_error_is_found_where_it_is(
-    random_prompt: RandomPrompt, monkeypatch: pytest.MonkeyPatch, rows: int
-) -> None:
-    monkeypatch.setattr(verify_module, "SLICE", rows)
+def test_the_worst_error_is_found_where_it_is(random_prompt: RandomPrompt, rows: int) -> None:
     prompt = random_prompt(batch=5, points=4, outputs=2)
     first = [float(value) for value in prompt.xs[:, 0, 0]]
     wrong = ((1, first[3], 2, 1e-3), (1, first[0], 0, 1e-4), (3, first[4], 1, -6e-3))
-    found = verify(Counting(wrong=wrong), Counting(), prompt, tolerance=1e-2)
+    with budget(rows * Counting().bytes_per_prompt(prompt)):
+        found = verify(Counting(wrong=wrong), Counting(), prompt, tolerance=1e-2)
     places = [(step.prompt, step.prefix) for step in found.steps]
     assert places[1] == (3, 2)
     assert places[3] == (4, 1)

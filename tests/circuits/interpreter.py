@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from innerloop.circuits.circuit import Circuit
+from innerloop.circuits.circuit import TransformerCircuit
 from innerloop.circuits.gelu import LINEAR_FROM
 from innerloop.circuits.primitives import Aff, Div, Mov, Mul, Primitive
 from innerloop.circuits.program import Program, Register
@@ -155,28 +155,28 @@ def bounded(program: Program, prompt: Prompt, least: float = 0.1) -> Program:
     return replace(program, registers=tuple(fit(register) for register in program.registers))
 
 
-def compiled(program: Program) -> Circuit:
+def compiled(program: Program) -> TransformerCircuit:
     """The program as a circuit of one step a group."""
     one = next(register.name for register in program.registers if register.size == 1)
     blueprint = program_blueprint(
         program, source="a test", algorithm="a program", pre=0, steps=len(program.groups),
         answer=one, bound=lambda step: program.unit_error,
     )  # fmt: skip
-    return Circuit(blueprint)
+    return TransformerCircuit(blueprint)
 
 
-def run(circuit: Circuit, prompt: Prompt) -> list[Values]:
+def run(circuit: TransformerCircuit, prompt: Prompt) -> list[Values]:
     """The registers before the first layer and after each step, as they are read: (B, T, size)."""
     with torch.no_grad():
         state = circuit.init(prompt)
-        states = [read(circuit, circuit.features(prompt, state))]
+        states = [read(circuit, circuit.hidden_states.features(prompt, state))]
         for k in range(circuit.steps):
             state = circuit.step(prompt, state, k)
-            states.append(read(circuit, circuit.features(prompt, state)))
+            states.append(read(circuit, circuit.hidden_states.features(prompt, state)))
     return states
 
 
-def read(circuit: Circuit, stream: torch.Tensor) -> Values:
+def read(circuit: TransformerCircuit, stream: torch.Tensor) -> Values:
     """Half the difference of each slot and its mirror in a residual stream (B, T, D)."""
     residual = circuit.blueprint.residual
     half = (stream[..., : residual.width] - stream[..., residual.width :]) / 2  # (B, T, D / 2)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from innerloop.analysis.verify import verify
 from innerloop.circuits.autoregression import Autoregression
-from innerloop.circuits.circuit import Circuit
+from innerloop.circuits.circuit import TransformerCircuit
 from innerloop.circuits.softmax_products import Form
 from innerloop.core.errors import PromptError
 from innerloop.core.iterate import predict, trajectory
@@ -60,9 +60,9 @@ def test_layers_and_heads_of_the_theorem(order: int, layers: int) -> None:
 
 def test_the_history_is_copied_exactly_and_only_where_it_is_complete() -> None:
     settings = Autoregression(dims=2, points=7, steps=1, order=3)
-    circuit, prompt = Circuit(settings.blueprint()), draw(settings, 0)
+    circuit, prompt = TransformerCircuit(settings.blueprint()), draw(settings, 0)
     with torch.no_grad():
-        hidden = circuit.features(prompt, circuit.init(prompt))[:, 1:]  # (B, n, D)
+        hidden = circuit.hidden_states.features(prompt, circuit.init(prompt))[:, 1:]  # (B, n, D)
     offsets = circuit.blueprint.residual.offsets()
     for lag in range(3):
         start = offsets[f"x[{lag}]"]

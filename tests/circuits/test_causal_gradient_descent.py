@@ -10,7 +10,7 @@ from torch import Tensor
 
 from innerloop.circuits.causal_descent_error import extrapolation
 from innerloop.circuits.causal_gradient_descent import CausalGradientDescent
-from innerloop.circuits.circuit import Circuit
+from innerloop.circuits.circuit import TransformerCircuit
 from innerloop.core.errors import PromptError
 from innerloop.core.iterate import iterate, predict, trajectory
 from innerloop.core.learner import Learner
@@ -98,12 +98,13 @@ def test_a_prefix_without_examples_answers_zero() -> None:
 @pytest.mark.parametrize("form", ["antithetic", "sink"])
 def test_tokens_of_outputs_keep_weights_of_zero(form: str) -> None:
     """They hold half a pair, or an example that is not theirs to learn from."""
-    circuit = Circuit(make(dims=2, points=5, steps=6, form=form).blueprint())
+    circuit = TransformerCircuit(make(dims=2, points=5, steps=6, form=form).blueprint())
     offset = circuit.blueprint.residual.offsets()["w"]
     prompt = draw(2, 5)
     with torch.no_grad():
         *_, state = iterate(circuit, prompt)
-        weights = circuit.features(prompt, state)[..., offset : offset + 2]  # (3, 10, 2)
+        stream = circuit.hidden_states.features(prompt, state)  # (3, 10, D)
+        weights = stream[..., offset : offset + 2]  # (3, 10, 2)
     assert float(weights[:, 0::2].abs().max()) < 1e-12  # the start token and all y
     assert float(weights[:, 3::2].abs().amin(dim=2).min()) > 0
 

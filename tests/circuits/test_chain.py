@@ -11,7 +11,7 @@ from torch import Tensor
 
 from innerloop.analysis.verify import verify
 from innerloop.circuits.chain import Chain
-from innerloop.circuits.circuit import Circuit
+from innerloop.circuits.circuit import TransformerCircuit
 from innerloop.circuits.softmax_products import Form
 from innerloop.core.errors import PromptError
 from innerloop.core.iterate import predict, trajectory
@@ -81,9 +81,9 @@ def test_layers_and_heads_of_the_theorem(layers: int) -> None:
 
 def test_the_inverse_is_exact_and_the_last_token_has_no_target() -> None:
     settings = Chain(dims=3, points=8, steps=1, layers=2)
-    circuit, prompt = Circuit(settings.blueprint()), draw(settings, 0)
+    circuit, prompt = TransformerCircuit(settings.blueprint()), draw(settings, 0)
     with torch.no_grad():
-        hidden = circuit.features(prompt, circuit.init(prompt))[:, 1:]  # (B, n, D)
+        hidden = circuit.hidden_states.features(prompt, circuit.init(prompt))[:, 1:]  # (B, n, D)
     start = circuit.blueprint.residual.offsets()["r"]
     found = hidden[..., start : start + 3]  # (B, n, 3)
     after = prompt.xs[:, 1:]  # (B, n - 1, 3)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from innerloop.circuits import NAMES, Circuit, compile, read_settings
+from innerloop.circuits import NAMES, TransformerCircuit, compile, read_settings
 from innerloop.circuits.blueprint import Blueprint, Tokens
 from innerloop.circuits.parts import Head, Layer, Neurons
 from innerloop.circuits.residual import Residual, constant, join
@@ -43,7 +43,7 @@ CASES: dict[str, dict[str, Any]] = {
 def test_weights_do_what_the_slots_say(kind: str, generator: torch.Generator) -> None:
     blueprint = draw(7, **CASES[kind])
     prompt = a_prompt(blueprint, generator)
-    circuit = Circuit(blueprint)
+    circuit = TransformerCircuit(blueprint)
     with torch.no_grad():
         found = [circuit.read(prompt, state) for state in iterate(circuit, prompt)]
     expected = interpret(blueprint, prompt)
@@ -58,7 +58,7 @@ def test_weights_do_what_the_slots_say(kind: str, generator: torch.Generator) ->
 
 def test_a_circuit_is_a_float64_model_of_its_size() -> None:
     blueprint = draw(1, norm="pre")
-    circuit = Circuit(blueprint)
+    circuit = TransformerCircuit(blueprint)
     shape = circuit.config.backbone
     assert circuit.dtype == torch.float64
     assert circuit.steps == 2
@@ -71,12 +71,12 @@ def test_a_circuit_is_a_float64_model_of_its_size() -> None:
 
 
 def test_every_slot_has_a_mirror_that_stays_one(generator: torch.Generator) -> None:
-    circuit = Circuit(draw(3, norm="pre", activation="gelu"))
+    circuit = TransformerCircuit(draw(3, norm="pre", activation="gelu"))
     prompt = a_prompt(circuit.blueprint, generator)
     half = circuit.blueprint.residual.width
     with torch.no_grad():
         for state in iterate(circuit, prompt):
-            tokens = circuit.features(prompt, state)  # (B, T, D)
+            tokens = circuit.hidden_states.features(prompt, state)  # (B, T, D)
             own, mirror = tokens[..., :half], tokens[..., half:]  # (B, T, D / 2) each
             # Rounding of the two need not be the same; that of a value read through N is eps N.
             assert torch.allclose(own, -mirror, rtol=1e-12, atol=1e-9)
@@ -95,7 +95,7 @@ def test_circuits_are_saved_and_loaded_bit_for_bit(name: str, tmp_path: Path) ->
 
 
 def test_prompts_beyond_the_declared_bounds_are_refused(generator: torch.Generator) -> None:
-    circuit = Circuit(draw(1, largest_input=5.0, largest_output=2.0))
+    circuit = TransformerCircuit(draw(1, largest_input=5.0, largest_output=2.0))
     xs = torch.zeros(1, 3, DIMS, dtype=torch.float64)  # (1, 3, d)
     ys = torch.zeros(1, 3, OUTPUTS, dtype=torch.float64)  # (1, 3, k)
     xs[0, 1] = torch.tensor([3.0, 4.0])
@@ -109,7 +109,7 @@ def test_prompts_beyond_the_declared_bounds_are_refused(generator: torch.Generat
 
 
 def test_a_prompt_with_more_points_than_positions_is_refused(generator: torch.Generator) -> None:
-    circuit = Circuit(draw(1))
+    circuit = TransformerCircuit(draw(1))
     xs = torch.randn(1, POINTS + 1, DIMS, generator=generator, dtype=torch.float64)
     with pytest.raises(PromptError, match="9 tokens, the model has positions for 7"):
         circuit.init(Prompt(xs=xs, ys=xs[..., :1]))
@@ -149,7 +149,7 @@ REFUSED: dict[str, tuple[Changes, str]] = {
     ),
     "unequal query and key": (_first_head(query=constant(1.0)), "compares 1 numbers with 2"),
     "an answer of another size": (
-        lambda _: {"answer": constant(1.0, 2.0)}, "2 numbers, expected 1: one an output",
+        lambda _: {"answer": constant(1.0, 2.0)}, "2 numbers, expected 1: one per output",
     ),
     "an answer from a stranger": (lambda _: {"answer": STRANGER}, "answer of random reads unknown"),
     "too few places": (
@@ -169,7 +169,7 @@ def test_what_does_not_fit_is_refused_before_any_weight(
     changes, said = REFUSED[kind]
     blueprint = draw(1)
     with pytest.raises(ConfigurationError, match=said):
-        Circuit(replace(blueprint, **changes(blueprint)))
+        TransformerCircuit(replace(blueprint, **changes(blueprint)))
 
 
 @pytest.mark.parametrize("values", [1, 3])
@@ -185,7 +185,7 @@ def test_writes_of_the_wrong_size_are_refused(values: int) -> None:
         body=(Layer(heads=(wrong,)),), steps=1,
     )  # fmt: skip
     with pytest.raises(ConfigurationError, match=rf"writes \({values},\) numbers to slot 'x'"):
-        Circuit(blueprint)
+        TransformerCircuit(blueprint)
 
 
 def test_a_circuit_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def test_a_slot_may_be_written_by_heads_and_neurons_of_one_layer() -> None:
         steps=1, looped=False, answer=answer,
     )  # fmt: skip
     xs = torch.tensor([[[3.0], [-4.0]]], dtype=torch.float64)  # (1, 2, 1)
-    circuit = Circuit(blueprint)
+    circuit = TransformerCircuit(blueprint)
     prompt = Prompt(xs=xs, ys=xs)
     with torch.no_grad():
         *_, state = iterate(circuit, prompt)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from innerloop.circuits.circuit import Circuit
+from innerloop.circuits.circuit import TransformerCircuit
 from innerloop.circuits.gelu import Form, best_scale, gelu_add, gelu_products, product_error
 from innerloop.circuits.parts import Neurons
 from innerloop.circuits.primitives import Aff, Div, Group, Mov, Mul, clear
@@ -55,7 +55,7 @@ def distance(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], name
     return float(np.abs(found[name] - expected[name]).max())
 
 
-def in_one_layer(one: Program) -> Circuit:
+def in_one_layer(one: Program) -> TransformerCircuit:
     circuit = compiled(one)
     assert circuit.blueprint.layers == 1
     return circuit

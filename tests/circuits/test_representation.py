@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from innerloop.analysis.verify import verify
-from innerloop.circuits.circuit import Circuit
+from innerloop.circuits.circuit import TransformerCircuit
 from innerloop.circuits.leaky import LeakyNetwork
 from innerloop.circuits.representation import Representation
 from innerloop.circuits.softmax_products import Form
@@ -60,9 +60,9 @@ def test_layers_and_heads_of_the_theorem(layers: int) -> None:
 def test_the_representation_is_exact_and_paired() -> None:
     """The token of y_j holds Phi(x_j), as that of x_j does."""
     settings = Representation(dims=4, points=6, steps=1)
-    circuit, prompt = Circuit(settings.blueprint()), draw(settings, 0)
+    circuit, prompt = TransformerCircuit(settings.blueprint()), draw(settings, 0)
     with torch.no_grad():
-        hidden = circuit.features(prompt, circuit.init(prompt))  # (B, T, D)
+        hidden = circuit.hidden_states.features(prompt, circuit.init(prompt))  # (B, T, D)
     at = circuit.blueprint.residual.offsets()["h3"]
     found = hidden[:, 1:, at : at + 4]  # (B, 11, 4)
     expected: Tensor = prompt.xs

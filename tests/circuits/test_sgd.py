@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 import innerloop as il
 from innerloop.analysis.verify import verify
-from innerloop.circuits.circuit import Circuit
+from innerloop.circuits.circuit import TransformerCircuit
 from innerloop.circuits.gelu import Form
 from innerloop.circuits.sgd import Sgd
 from innerloop.core.errors import PromptError
@@ -47,7 +47,7 @@ def learner(settings: Sgd) -> InTurn:
 
 def worst_share(settings: Sgd, *prompts: Prompt) -> float:
     """The largest error, in parts of what is stated for its step."""
-    circuit = Circuit(settings.blueprint())
+    circuit = TransformerCircuit(settings.blueprint())
     bound = circuit.blueprint.bound
     worst = 0.0
     for prompt in prompts:
@@ -122,7 +122,9 @@ def test_the_weights_stand_in_every_token() -> None:
     prompt = sample(3, 7, 0)
     expected = il.trajectory(learner(settings), prompt, states=True).states
     assert expected is not None
-    for values, state in zip(run(Circuit(settings.blueprint()), prompt), expected, strict=True):
+    for values, state in zip(
+        run(TransformerCircuit(settings.blueprint()), prompt), expected, strict=True
+    ):
         w = torch.from_numpy(values["w"][:, 1::2])  # (B, n, d)
         assert float((w - state.now[..., 0]).abs().max()) < 1e-11
 
@@ -140,7 +142,7 @@ def test_truncation_falls_to_the_rounding_floor(
     prompt = extreme(base, 0)
     for scale in (*scales, 1024 * base.program().product_scale):
         settings = base.model_copy(update={"scale": scale})
-        circuit = Circuit(settings.blueprint())
+        circuit = TransformerCircuit(settings.blueprint())
         found = verify(
             circuit, learner(settings), prompt,
             tolerance=lambda step, bound=circuit.blueprint.bound: bound(step).total,
@@ -149,7 +151,7 @@ def test_truncation_falls_to_the_rounding_floor(
         errors.append(found.worst.error)
     for (coarse, s), (fine, t) in pairwise(zip(errors[:-1], scales, strict=True)):
         assert fine < coarse * (s / t) ** (order - 1)
-    best = Circuit(base.blueprint())
+    best = TransformerCircuit(base.blueprint())
     floor = verify(best, learner(base), prompt, tolerance=1.0).worst.error
     assert floor < errors[-2]
     assert floor < errors[-1]  # far beyond the best scale rounding has taken over
@@ -158,7 +160,7 @@ def test_truncation_falls_to_the_rounding_floor(
 def test_the_printed_form_is_a_thousand_times_worse() -> None:
     prompt = sample(5, 11, 0)
     tight, printed = (
-        verify(Circuit(s.blueprint()), learner(s), prompt, tolerance=1.0).worst.error
+        verify(TransformerCircuit(s.blueprint()), learner(s), prompt, tolerance=1.0).worst.error
         for s in (Sgd(steps=10), Sgd(steps=10, form="printed"))
     )
     assert printed > 1000 * tight
@@ -166,7 +168,7 @@ def test_the_printed_form_is_a_thousand_times_worse() -> None:
 
 def test_fewer_points_and_more_than_the_steps() -> None:
     settings = Sgd(dims=2, points=8, steps=3)
-    circuit = Circuit(settings.blueprint())
+    circuit = TransformerCircuit(settings.blueprint())
     tolerance = circuit.blueprint.bound(3).total
     for points in (1, 2, 8):
         prompt = sample(2, points, points)
@@ -175,7 +177,7 @@ def test_fewer_points_and_more_than_the_steps() -> None:
 
 def test_one_weight_that_is_off_is_found_out() -> None:
     settings = Sgd(dims=2, points=6, steps=5)
-    circuit = Circuit(settings.blueprint())
+    circuit = TransformerCircuit(settings.blueprint())
     bound = circuit.blueprint.bound
     block = circuit.backbone.blocks[2]
     assert isinstance(block, Block)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 import innerloop as il
 from innerloop.analysis.verify import Verification, verify
-from innerloop.circuits.circuit import Circuit
+from innerloop.circuits.circuit import TransformerCircuit
 from innerloop.circuits.sherman_morrison import ShermanMorrison
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import REFERENCE
@@ -33,9 +33,9 @@ def sample(settings: ShermanMorrison, points: int, seed: int, noise: float | Non
 
 
 def compare(
-    settings: ShermanMorrison, prompt: Prompt, circuit: Circuit | None = None
+    settings: ShermanMorrison, prompt: Prompt, circuit: TransformerCircuit | None = None
 ) -> Verification:
-    circuit = circuit or Circuit(settings.blueprint())
+    circuit = circuit or TransformerCircuit(settings.blueprint())
     bound = circuit.blueprint.bound
     ridge = InTurn(Ridge(settings.penalty), settings.steps)
     return verify(circuit, ridge, prompt, tolerance=lambda step: bound(step).total)
@@ -48,7 +48,7 @@ def test_every_step_and_prefix_is_ridge(dims: int, norm: Norm) -> None:
     shares: list[float] = []
     for points in (4, 11):
         settings = ShermanMorrison(dims=dims, points=points, steps=points - 1, norm=norm)
-        circuit = Circuit(settings.blueprint())
+        circuit = TransformerCircuit(settings.blueprint())
         for seed in range(3):
             found = compare(settings, sample(settings, points, seed), circuit)
             assert found.holds, str(found)
@@ -73,7 +73,7 @@ def test_it_is_ridge_and_not_another() -> None:
     """Better than 1e-8 of ridge at a penalty of 0.01, and not that of one 1e-6 larger."""
     settings = ShermanMorrison(dims=3, points=6, steps=5, penalty=0.01)
     prompt = sample(settings, 6, 0)
-    circuit = Circuit(settings.blueprint())
+    circuit = TransformerCircuit(settings.blueprint())
     for learner in (Ridge(0.01), Updates(0.01)):
         assert verify(circuit, InTurn(learner, 5), prompt, tolerance=REFERENCE).holds
     assert not verify(circuit, InTurn(Ridge(0.01 + 1e-6), 5), prompt, tolerance=REFERENCE).holds
@@ -112,7 +112,7 @@ def test_registers_keep_to_their_bounds(norm: Norm) -> None:
     xs = normal(0, 16, 5, 3)  # (16, 5, 3)
     xs = 0.999 * settings.input_bound * xs / xs.norm(dim=2, keepdim=True)
     prompt = Prompt(xs=xs, ys=0.999 * settings.output_bound * normal(1, 16, 5, 1).sign())
-    program, circuit = settings.program(), Circuit(settings.blueprint())
+    program, circuit = settings.program(), TransformerCircuit(settings.blueprint())
     states = run(circuit, prompt)
     for values in states:
         for register in program.registers:
@@ -158,7 +158,7 @@ def test_what_the_norm_takes_away_falls_with_its_number() -> None:
 def test_contract() -> None:
     settings = ShermanMorrison(dims=3, points=8, steps=7, largest_input=12.0, largest_output=30.0)
     il.check_learner(
-        Circuit(settings.blueprint()), dims=3, points=8, outputs=(1,), tolerance=1e-6, scale=0.3,
+        settings.build(), dims=3, points=8, outputs=(1,), tolerance=1e-6, scale=0.3,
         waived={
             "order": "weights in general promise nothing: ridge does not depend on the order",
             "rotation": "weights in general promise nothing: ridge is rotation equivariant",
@@ -169,7 +169,7 @@ def test_contract() -> None:
 
 def test_saved_and_loaded_bit_for_bit(tmp_path: object) -> None:
     settings = ShermanMorrison(dims=2, points=4, steps=3)
-    circuit = Circuit(settings.blueprint())
+    circuit = TransformerCircuit(settings.blueprint())
     again = load(save(circuit, f"{tmp_path}/sm"))
     prompt = sample(settings, 4, 0)
     with torch.no_grad():

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner, OneShot, Traits
 from innerloop.core.prompt import Prompt
+from innerloop.core.state_parts import MovingPart
 
 INVARIANT = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
 
@@ -66,16 +68,16 @@ class PrefixDescent(Learner[DescentState]):
 
     def weights(self, prompt: Prompt, state: DescentState | None = None) -> Tensor:
         if state is None:
-            state = self.init(prompt)
-            for k in range(self.steps):
-                state = self.step(prompt, state, k)
+            *_, state = iterate(self, prompt)
         return state.weights
 
-    def moving(self, state: DescentState) -> Tensor:
-        return state.weights
-
-    def with_moving(self, state: DescentState, moving: Tensor) -> DescentState:
-        return replace(state, weights=moving)
+    @property
+    def moving(self) -> MovingPart[DescentState]:
+        return MovingPart(
+            self.name,
+            lambda state: state.weights,
+            lambda state, weights: replace(state, weights=weights),
+        )
 
 
 class PrefixMoments(OneShot):
@@ -242,8 +244,9 @@ class CountsItsSteps(PrefixDescent):
         slower = replace(state, sizes=state.sizes / self.clock)
         return replace(super().step(prompt, slower, k), sizes=state.sizes)
 
-    def with_moving(self, state: DescentState, moving: Tensor) -> DescentState:
-        return Learner.with_moving(self, state, moving)
+    @property
+    def moving(self) -> MovingPart[DescentState]:
+        return replace(super().moving, replace=None)
 
 
 class QueriesTheLastPrefix(PrefixMoments):
@@ -276,18 +279,24 @@ class WeightsOfTheNextPrefix(PrefixDescent):
 class DropsTheStepSizes(PrefixDescent):
     """Moving: makes a new state and forgets what does not move."""
 
-    def with_moving(self, state: DescentState, moving: Tensor) -> DescentState:
-        return DescentState(weights=moving, sizes=torch.ones_like(state.sizes))
+    @property
+    def moving(self) -> MovingPart[DescentState]:
+        return replace(
+            super().moving,
+            replace=lambda state, weights: DescentState(weights, torch.ones_like(state.sizes)),
+        )
 
 
 class MovesPrefixFirst(PrefixDescent):
     """Moving: not batch first."""
 
-    def moving(self, state: DescentState) -> Tensor:
-        return state.weights.transpose(0, 1)
-
-    def with_moving(self, state: DescentState, moving: Tensor) -> DescentState:
-        return replace(state, weights=moving.transpose(0, 1))
+    @property
+    def moving(self) -> MovingPart[DescentState]:
+        return MovingPart(
+            self.name,
+            lambda state: state.weights.transpose(0, 1),
+            lambda state, moving: replace(state, weights=moving.transpose(0, 1)),
+        )
 
 
 class CausalUnsaid(PrefixMoments):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 from innerloop import learners as il
 from innerloop.core.learner import Learner, Traits
@@ -27,6 +28,8 @@ class Case:
     sizes: tuple[tuple[int, int], ...] = ((3, 8), (5, 12), (1, 4))
     """(dims, points) to check at."""
     outputs: tuple[int, ...] = (1, 3)
+    any_size: bool = True
+    """Whether it is checked at random sizes as well; where not, the reason is beside the case."""
 
 
 def mean_of_outputs(xs: torch.Tensor, ys: torch.Tensor) -> torch.Tensor:
@@ -46,17 +49,30 @@ CASES: dict[str, Case] = {
     "ols": Case(learner=il.OLS()),
     "ridge": Case(learner=il.Ridge(0.1)),
     "ridge without penalty": Case(learner=il.Ridge(0.0)),
+    # On collinear inputs the condition number is 1e10, and at some sizes 1e-7 of it shows.
+    "ridge, tiny penalty": Case(learner=il.Ridge(1e-10), sizes=((5, 12),), any_size=False),
+    "ridge, huge penalty": Case(learner=il.Ridge(1e6), sizes=((5, 12),)),
     "bayes": Case(learner=il.Bayes(0.5, 2.0)),
     "bayes without noise": Case(learner=il.Bayes(0.0)),
     "averaging": Case(learner=il.Averaging()),
     "gradient descent": Case(learner=il.GradientDescent(4)),
     "gradient descent, constant step": Case(learner=il.GradientDescent(4, 0.01)),
     "gradient descent on the average": Case(learner=il.GradientDescent(3, 0.1, average=True)),
+    # Its start has three dimensions.
+    "gradient descent from a start": Case(
+        learner=il.GradientDescent(4, average=True, start=(1.0, -1.0, 2.0)),
+        sizes=((3, 8),),
+        any_size=False,
+    ),
     "online gradient descent": Case(learner=il.OnlineGradientDescent(), sizes=((3, 8), (5, 12))),
     "online gradient descent, constant step": Case(
         learner=il.OnlineGradientDescent(0.05, 0.1), sizes=((3, 8), (5, 12))
     ),
+    "online gradient descent with a penalty": Case(
+        learner=il.OnlineGradientDescent(penalty=0.2), sizes=((3, 8),)
+    ),
     "newton": Case(learner=il.Newton(5)),
+    "newton far beyond convergence": Case(learner=il.Newton(120), sizes=((3, 8),), outputs=(3,)),
     "newton from the papers' start": Case(learner=il.Newton(5, "paper")),
     "newton from a number": Case(learner=il.Newton(4, 1e-4)),
     # After d steps it is least squares, and linear in y.
@@ -84,7 +100,7 @@ CASES: dict[str, Case] = {
             ),
         )
     ),
-    # One fit a prompt, prefix and output: small sizes.
+    # One fit per prompt, prefix and output: small sizes.
     "scikit-learn's least squares": Case(
         learner=il.FromEstimator(LinearRegression(fit_intercept=False), traits=LINEAR),
         sizes=((2, 5),),
@@ -92,5 +108,14 @@ CASES: dict[str, Case] = {
     "scikit-learn's neighbours": Case(
         learner=il.FromEstimator(KNeighborsRegressor(2), minimum_examples=2, traits=LINEAR),
         sizes=((2, 5),),
+    ),
+    # With one feature no two splits are equally good, and a rotation is a sign.
+    "scikit-learn's tree": Case(
+        learner=il.FromEstimator(
+            DecisionTreeRegressor(max_depth=1),
+            traits=Traits(order_invariant=True, rotation_equivariant=True),
+        ),
+        sizes=((1, 5),),
+        outputs=(2,),
     ),
 }

@@ -15,6 +15,7 @@ from innerloop.core.errors import ConfigurationError, ContractViolation
 from innerloop.core.learner import Learner, Traits
 from innerloop.core.named_prompts import Setting, named_prompts
 from innerloop.core.prompt import Prompt
+from innerloop.core.state_parts import MovingPart
 from innerloop.learners.averaging import Averaging
 from tests.contract import broken
 from tests.contract.broken import (
@@ -67,16 +68,21 @@ class ReadsTheNoise(PrefixMoments):
 class IgnoresWhereItIsPut(PrefixDescent):
     """Acceleration would have no effect, without a word."""
 
-    def with_moving(self, state: DescentState, moving: Tensor) -> DescentState:
-        return state
+    @property
+    def moving(self) -> MovingPart[DescentState]:
+        return replace(super().moving, replace=lambda state, moving: state)
 
 
 class MovesInPlace(PrefixDescent):
     """Changes the state that it was given."""
 
-    def with_moving(self, state: DescentState, moving: Tensor) -> DescentState:
-        state.weights.copy_(moving)
-        return state
+    @property
+    def moving(self) -> MovingPart[DescentState]:
+        def put(state: DescentState, moving: Tensor) -> DescentState:
+            state.weights.copy_(moving)
+            return state
+
+        return replace(super().moving, replace=put)
 
 
 @dataclass(frozen=True)
@@ -124,8 +130,9 @@ class KeepsAnOldAnswer(PrefixDescent):
 class MovesPrefixFirstByItself(broken.MovesPrefixFirst):
     """Not batch first, and not to be moved by hand."""
 
-    def with_moving(self, state: DescentState, moving: Tensor) -> DescentState:
-        return Learner.with_moving(self, state, moving)
+    @property
+    def moving(self) -> MovingPart[DescentState]:
+        return replace(super().moving, replace=None)
 
 
 class WeightsOfTheLastStepOnly(PrefixDescent):

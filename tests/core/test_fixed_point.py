@@ -13,7 +13,8 @@ from innerloop.core.fixed_point import FixedPoint, run_to_fixed_point
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner, Traits
 from innerloop.core.prompt import Prompt
-from tests.contract.broken import PrefixDescent, PrefixMoments, WholePromptMean
+from innerloop.core.state_parts import MovingPart
+from tests.contract.broken import DescentState, PrefixDescent, PrefixMoments, WholePromptMean
 
 Draw = Callable[..., Prompt]
 
@@ -47,11 +48,11 @@ class Contraction(Learner[Place]):
     def read(self, prompt: Prompt, state: Place) -> Tensor:
         return state.z[:, None].expand(prompt.prediction_shape)
 
-    def moving(self, state: Place) -> Tensor:
-        return state.z
-
-    def with_moving(self, state: Place, moving: Tensor) -> Place:
-        return replace(state, z=moving)
+    @property
+    def moving(self) -> MovingPart[Place]:
+        return MovingPart(
+            self.name, lambda state: state.z, lambda state, moving: replace(state, z=moving)
+        )
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,9 @@ class Iteration(Learner[Tensor]):
     def read(self, prompt: Prompt, state: Tensor) -> Tensor:
         return state[:, None, :1].expand(prompt.prediction_shape)
 
-    def moving(self, state: Tensor) -> Tensor:
-        return state
-
-    def with_moving(self, state: Tensor, moving: Tensor) -> Tensor:
-        return moving
+    @property
+    def moving(self) -> MovingPart[Tensor]:
+        return MovingPart(self.name, lambda state: state, lambda state, moving: moving)
 
 
 def contractions(*rows: tuple[float, float, float], dtype: torch.dtype = torch.float64) -> Prompt:
@@ -296,7 +295,9 @@ def test_learners_that_are_not_causal_are_refused(random_prompt: Draw) -> None:
 
 def test_learners_that_cannot_be_moved_are_not_accelerated(random_prompt: Draw) -> None:
     class Unmoved(PrefixDescent):
-        with_moving = Learner.with_moving
+        @property
+        def moving(self) -> MovingPart[DescentState]:
+            return replace(super().moving, replace=None)
 
     run_to_fixed_point(Unmoved(), random_prompt(), max_steps=10, throw=False)
     with pytest.raises(NotSupportedError, match="Run it without acceleration"):

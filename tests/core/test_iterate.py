@@ -82,6 +82,31 @@ def test_iterate_takes_no_step_that_nobody_asked_for(random_prompt: Draw) -> Non
     assert learner.asked == [0]
 
 
+@pytest.mark.parametrize("half", [0, 1, 4, 6])
+def test_some_steps_and_then_more_are_all_at_once(random_prompt: Draw, half: int) -> None:
+    prompt, straight, again = random_prompt(), Counter(), Counter()
+    states = list(iterate(straight, prompt, steps=6))
+    rest = list(iterate(again, prompt, steps=6 - half, start=(states[half], half)))
+    assert [float(state[0]) for state in rest] == [100.0 + k for k in range(half, 7)]
+    assert again.asked == straight.asked[half:]  # the steps keep their numbers
+
+
+@pytest.mark.parametrize(("taken", "left"), [(0, 4), (3, 1), (4, 0), (9, 0)])
+def test_from_a_start_the_steps_that_are_left_are_taken(
+    random_prompt: Draw, taken: int, left: int
+) -> None:
+    learner, prompt = Counter(), random_prompt()
+    states = list(iterate(learner, prompt, start=(learner.init(prompt), taken)))
+    assert learner.asked == list(range(taken, taken + left))
+    assert len(states) == left + 1
+
+
+def test_a_start_before_the_first_step_is_refused_at_once(random_prompt: Draw) -> None:
+    learner, prompt = Counter(), random_prompt()
+    with pytest.raises(ConfigurationError, match="start is after -1 steps"):
+        iterate(learner, prompt, start=(learner.init(prompt), -1))
+
+
 @pytest.mark.parametrize(("steps", "value"), [(0, 100), (1, 101), (7, 107), (None, 104)])
 def test_predict_reads_after_the_last_step(
     random_prompt: Draw, steps: int | None, value: float

@@ -138,10 +138,9 @@ def test_one_shot_answers_in_the_prompts_type(random_prompt: Draw) -> None:
 
 def test_what_a_learner_does_not_have_is_said(random_prompt: Draw) -> None:
     learner, prompt = Zero(), random_prompt()
-    state = learner.init(prompt)
     with pytest.raises(NotSupportedError, match=r"Zero has no weights .* Fit weights"):
         learner.weights(prompt)
     with pytest.raises(NotSupportedError, match="Zero has no moving part"):
-        learner.moving(state)
-    with pytest.raises(NotSupportedError, match="Zero cannot be moved by hand"):
-        learner.with_moving(state, state)
+        _ = learner.moving
+    with pytest.raises(NotSupportedError, match="Zero has no hidden states: it is not a model"):
+        _ = learner.hidden_states

@@ -382,3 +382,51 @@ def test_ask_nothing_asks_the_inputs(random_prompt: Draw) -> None:
 def test_ask_checks_its_queries(random_prompt: Draw) -> None:
     with pytest.raises(PromptError, match="queries have shape"):
         random_prompt(4, 3, 2).ask(zeros(4, 3, 2))
+
+
+def with_all_parts(prompt: Prompt) -> Prompt:
+    """The prompt with every optional part."""
+    scored = prompt.xs[:, :, 0] > 0  # (B, n)
+    return dataclasses.replace(prompt, scored=scored, truth={"w": prompt.xs[:, 0]})
+
+
+def test_cat_joins_every_part(random_prompt: Draw) -> None:
+    whole = with_all_parts(random_prompt(5, queries=2))
+    parts = [whole.select(slice(0, 2)), whole.select(slice(2, 3)), whole.select(slice(3, 5))]
+    joined = Prompt.cat(parts)
+    for name in ("xs", "ys", "queries", "scored"):
+        assert torch.equal(getattr(joined, name), getattr(whole, name))
+    assert torch.equal(joined.truth["w"], whole.truth["w"])
+    stream = random_prompt(3, layout="stream")
+    assert Prompt.cat([stream]).layout == Prompt.cat([stream, stream]).layout == "stream"
+    assert Prompt.cat([stream, stream]).scored is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        (lambda p: dataclasses.replace(p, scored=None), "scored .*: none beside torch.bool"),
+        (lambda p: dataclasses.replace(p, truth={}), r"truth\['w'\]"),
+        (lambda p: dataclasses.replace(p, truth={**p.truth, "b": p.ys}), r"truth\['b'\]"),
+        (lambda p: dataclasses.replace(p, truth={"w": p.xs}), r"truth\['w'\]"),
+        (lambda p: p.ask(None), "queries"),
+        (lambda p: p.to(dtype=torch.float32), "xs"),
+        (lambda p: dataclasses.replace(p, layout="stream"), "layout"),
+        (lambda p: dataclasses.replace(p, ys=p.ys[..., :1]), "ys"),
+    ],
+)
+def test_cat_refuses_prompts_that_differ(
+    random_prompt: Draw, changed: Callable[[Prompt], Prompt], named: str
+) -> None:
+    prompt = with_all_parts(random_prompt(3, outputs=2, queries=2))
+    other = changed(prompt)
+    for prompts in ([prompt, prompt, other], [other, prompt]):
+        with pytest.raises(PromptError, match="prompts that differ in"):
+            Prompt.cat(prompts)
+    with pytest.raises(PromptError, match=f"differ in {named}"):
+        Prompt.cat([prompt, other])
+
+
+def test_cat_refuses_no_prompts() -> None:
+    with pytest.raises(PromptError, match="no prompts to concatenate"):
+        Prompt.cat([])

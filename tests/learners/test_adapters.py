@@ -16,7 +16,6 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeRegressor
 from torch import Tensor
 
 import innerloop as il
@@ -67,14 +66,6 @@ def test_a_function_of_a_whole_prompt_is_run_on_every_prefix(random_prompt: Rand
     torch.testing.assert_close(answer, torch.from_numpy(expected), rtol=REFERENCE, atol=REFERENCE)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("function", "traits"), [(running_mean, LINEAR), (ridge_on_all, WHOLE)])
-def test_contract_of_functions(
-    function: Callable[[Tensor, Tensor], Tensor], traits: Traits, dtype: torch.dtype
-) -> None:
-    il.check_learner(FromFunction(function, traits=traits), dtype=dtype)
-
-
 def test_a_function_that_peeks_is_found_out() -> None:
     with pytest.raises(ContractViolation, match="ridge_on_all peeks"):
         il.check_learner(FromFunction(ridge_on_all, traits=LINEAR))
@@ -118,27 +109,6 @@ def test_estimators_are_fitted_to_every_prefix_and_output(random_prompt: RandomP
             model = Ridge(0.3).fit(prompt.xs[b, :i].numpy(), prompt.ys[b, :i, o].numpy())
             expected[b, i, :, o] = model.predict(prompt.asked[b, i].numpy())
     torch.testing.assert_close(answer, torch.from_numpy(expected), rtol=REFERENCE, atol=REFERENCE)
-
-
-@pytest.mark.parametrize(
-    "learner",
-    [
-        FromEstimator(KNeighborsRegressor(2), minimum_examples=2, traits=LINEAR),
-        # With one feature no two splits are equally good, and a rotation is a sign.
-        FromEstimator(
-            DecisionTreeRegressor(max_depth=1),
-            traits=Traits(order_invariant=True, rotation_equivariant=True),
-        ),
-    ],
-    ids=lambda learner: type(learner.estimator).__name__,
-)
-def test_contract_of_estimators(learner: FromEstimator) -> None:
-    il.check_learner(learner, dims=1, points=5, outputs=(2,))
-
-
-def test_contract_of_estimators_in_float32() -> None:
-    learner = FromEstimator(Ridge(), traits=LINEAR)
-    il.check_learner(learner, dims=1, points=4, outputs=(1, 2), dtype=torch.float32)
 
 
 def test_open_seeds_are_set_also_in_nested_estimators(random_prompt: RandomPrompt) -> None:

@@ -23,8 +23,3 @@ def test_public_code(reference: dict[str, np.ndarray]) -> None:
     prompt = Prompt.from_arrays(reference["xs"], reference["ys"])
     answer = il.predict(Averaging(), prompt)[..., 0].numpy()
     np.testing.assert_allclose(answer, reference["averaging"], rtol=0, atol=PUBLIC_CODE)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_contract(dtype: torch.dtype) -> None:
-    il.check_learner(Averaging(), dims=5, points=12, outputs=(1, 2, 3), dtype=dtype)

@@ -60,7 +60,3 @@ def test_names_and_limits() -> None:
     for noise, prior_variance in ((-1, 1), (1, 0), (1, -1)):
         with pytest.raises(ValidationError):
             Bayes(noise, prior_variance)
-
-
-def test_contract() -> None:
-    il.check_learner(Bayes(0.3), dims=5, points=12, outputs=(1, 2, 3), dtype=torch.float32)

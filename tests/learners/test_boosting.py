@@ -56,15 +56,6 @@ def test_more_rounds_fit_the_examples_better(random_prompt: RandomPrompt) -> Non
     assert errors[0] > errors[1] > errors[2]
 
 
-def test_contract() -> None:
-    il.check_learner(Boosting(rounds=2), dims=2, points=5, outputs=(2,), tolerance=FLOAT32)
-
-
-def test_contract_in_float32() -> None:
-    learner = Boosting(rounds=2, signs=True)
-    il.check_learner(learner, dims=2, points=6, outputs=(1,), dtype=torch.float32)
-
-
 def test_without_xgboost_the_error_names_the_extra(
     random_prompt: RandomPrompt, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,11 +120,6 @@ def test_fixed_point_without_acceleration_only(random_prompt: Draw) -> None:
         il.run_to_fixed_point(ConjugateGradient(1), prompt, acceleration="anderson")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_contract_cut_short(dtype: torch.dtype) -> None:
-    il.check_learner(ConjugateGradient(2), outputs=(1, 3), dtype=dtype)
-
-
 def test_contract_run_to_the_end() -> None:
     reason = "run to its end it is least squares, which is linear in y; cut short it is not"
     il.check_learner(ConjugateGradient(8), waived={"linearity": reason})

@@ -164,9 +164,3 @@ def test_public_code(reference: dict[str, np.ndarray]) -> None:
     for steps in (1, 10, 50):
         answer = il.predict(GradientDescent(steps, 0.01), prompt)[..., 0]  # (B, n)
         np.testing.assert_allclose(answer, reference[f"gd_0.01_{steps}"], rtol=0, atol=PUBLIC_CODE)
-
-
-@pytest.mark.parametrize("start", [None, (1.0, -1.0, 2.0)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_contract(start: tuple[float, ...] | None, dtype: torch.dtype) -> None:
-    il.check_learner(GradientDescent(4, average=True, start=start), outputs=(1, 3), dtype=dtype)

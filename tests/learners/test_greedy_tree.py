@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from sklearn.tree import DecisionTreeRegressor
 
 import innerloop as il
+from innerloop.core.chunks import budget
 from innerloop.core.tolerances import PUBLIC_CODE, REFERENCE
-from innerloop.learners import tree
 from innerloop.learners.tree import GreedyTree
 
 RandomPrompt = Callable[..., il.Prompt]
@@ -211,21 +211,12 @@ def test_signs_are_all_that_the_tree_sees(random_prompt: RandomPrompt) -> None:
     assert not torch.allclose(answer, il.predict(GreedyTree(), prompt))
 
 
-def test_the_size_of_the_chunks_does_not_matter(
-    random_prompt: RandomPrompt, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_size_of_the_chunks_does_not_matter(random_prompt: RandomPrompt) -> None:
     prompt = random_prompt(9, 17, 3, 2, queries=2)
     answer = il.predict(GreedyTree(), prompt)
-    monkeypatch.setattr(tree, "_ENTRIES", 1)
-    torch.testing.assert_close(il.predict(GreedyTree(), prompt), answer, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "learner", [GreedyTree(), GreedyTree(2, signs=True), GreedyTree(None)], ids=lambda x: x.name
-)
-def test_contract(learner: GreedyTree) -> None:
-    il.check_learner(learner)
-    il.check_learner(learner, outputs=(2,), dtype=torch.float32)
+    with budget(1):
+        again = il.predict(GreedyTree(), prompt)
+    torch.testing.assert_close(again, answer, rtol=1e-12, atol=1e-12)
 
 
 def test_settings(random_prompt: RandomPrompt) -> None:

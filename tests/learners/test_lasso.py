@@ -3,8 +3,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-import innerloop as il
-from innerloop.core import chunks
+from innerloop.core.chunks import budget
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import PUBLIC_CODE, REFERENCE
 from innerloop.learners import lasso_path
@@ -149,12 +148,11 @@ def test_problems_that_drift_are_repaired(monkeypatch: pytest.MonkeyPatch) -> No
     assert distance(repaired[:, 1:], expected[:, 1:].numpy()) < REFERENCE
 
 
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_change_nothing() -> None:
     prompt = linear_prompt(13, normal(13, 5, 10, 4), outputs=2)
     whole = Lasso(0.1).weights(prompt)
-    monkeypatch.setattr(chunks, "BUDGET", 1)
-    monkeypatch.setattr("innerloop.learners.lasso.BUDGET", 1)
-    torch.testing.assert_close(Lasso(0.1).weights(prompt), whole)
+    with budget(1):
+        torch.testing.assert_close(Lasso(0.1).weights(prompt), whole)
 
 
 @pytest.mark.parametrize("penalty", [0.1, 0.01])
@@ -178,7 +176,3 @@ def test_public_code(reference: dict[str, np.ndarray], penalty: float) -> None:
 def test_impossible_penalties_are_refused(penalty: float) -> None:
     with pytest.raises(ValidationError, match="penalty"):
         Lasso(penalty=penalty)
-
-
-def test_contract() -> None:
-    il.check_learner(Lasso(0.03), dims=4, points=9, outputs=(2,), dtype=torch.float32)

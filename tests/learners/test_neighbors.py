@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from sklearn.neighbors import KNeighborsRegressor
 
 import innerloop as il
+from innerloop.core.chunks import budget
 from innerloop.core.errors import NotSupportedError
 from innerloop.core.tolerances import PUBLIC_CODE, REFERENCE
-from innerloop.learners import neighbors
 from innerloop.learners.neighbors import NearestNeighbors
 
 RandomPrompt = Callable[..., il.Prompt]
@@ -111,22 +111,18 @@ def test_tiny_distances_do_not_overflow() -> None:
     assert float(answer[0, 2, 0]) == pytest.approx((1 + 5 / 3) / (1 + 1 / 3), rel=1e-3)
 
 
+@pytest.mark.parametrize("prefixes", [0, 5, 3 * 19])
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_the_size_of_the_chunks_does_not_matter(
-    weights: Weights, random_prompt: RandomPrompt, monkeypatch: pytest.MonkeyPatch
+    weights: Weights, prefixes: int, random_prompt: RandomPrompt
 ) -> None:
+    """With memory for the distances of so many prefixes at a time: one at a time, a few, three
+    prompts."""
     prompt = random_prompt(7, 19, 3, 2, queries=3)
     learner = NearestNeighbors(3, weights)
     answer = il.predict(learner, prompt)
-    monkeypatch.setattr(neighbors, "_BYTES", 1)
-    monkeypatch.setattr(neighbors, "_PREFIXES", 5)
-    assert torch.equal(il.predict(learner, prompt), answer)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("weights", WEIGHTS)
-def test_contract(weights: Weights, dtype: torch.dtype) -> None:
-    il.check_learner(NearestNeighbors(3, weights), dtype=dtype)
+    with budget(prefixes * 8 * 3 * 19):
+        assert torch.equal(il.predict(learner, prompt), answer)
 
 
 def test_settings() -> None:

@@ -8,9 +8,9 @@ import torch
 from pydantic import ValidationError
 
 import innerloop as il
+from innerloop.core.chunks import budget
 from innerloop.core.errors import NotSupportedError
 from innerloop.core.tolerances import EXACT_CIRCUIT, REFERENCE
-from innerloop.learners import network
 from innerloop.learners.network import Layers, NetworkByAdam, gradients
 
 RandomPrompt = Callable[..., il.Prompt]
@@ -92,30 +92,24 @@ def test_training_lowers_the_error_on_the_examples(random_prompt: RandomPrompt) 
     assert errors[0] > errors[10] > errors[100]
 
 
-def test_the_size_of_the_chunks_does_not_matter(
-    random_prompt: RandomPrompt, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("prefixes", [0, 3])
+def test_the_size_of_the_chunks_does_not_matter(prefixes: int, random_prompt: RandomPrompt) -> None:
+    """With memory for the activations of so many prefixes at a time, and at least one."""
     prompt = random_prompt(5, 20, 3, 2)
     learner = NetworkByAdam(hidden=6, steps=5)
     answer = il.predict(learner, prompt)
-    monkeypatch.setattr(network, "_BYTES", 1)
-    monkeypatch.setattr(network, "_PREFIXES", 3)
-    again = il.predict(learner, prompt)
+    with budget(prefixes * 8 * 6 * 20):
+        again = il.predict(learner, prompt)
     torch.testing.assert_close(again, answer, rtol=REFERENCE, atol=REFERENCE)
-
-
-def test_contract() -> None:
-    learner = NetworkByAdam(hidden=6, steps=3)
-    il.check_learner(learner)
-    il.check_learner(learner, outputs=(2,), dtype=torch.float32)
 
 
 def test_moving_part_is_the_parameters(random_prompt: RandomPrompt) -> None:
     learner = NetworkByAdam(hidden=6)
     state = learner.init(random_prompt(3, 4, 2, 1))
-    assert learner.moving(state).shape == (3, 4 * (6 * 3 + 7))
+    moving = learner.moving.get(state)  # (B, parameters)
+    assert moving.shape == (3, 4 * (6 * 3 + 7))
     with pytest.raises(NotSupportedError, match="cannot be moved by hand"):
-        learner.with_moving(state, learner.moving(state))
+        learner.moving.put(state, moving)
 
 
 @pytest.mark.parametrize("settings", [{"hidden": 0}, {"steps": -1}, {"learning_rate": 0}])

@@ -191,11 +191,6 @@ def test_public_code(reference: dict[str, np.ndarray]) -> None:
         np.testing.assert_allclose(answer, reference[f"newton_{steps}"], rtol=0, atol=PUBLIC_CODE)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_contract_far_beyond_convergence(dtype: torch.dtype) -> None:
-    il.check_learner(Newton(120), outputs=(3,), dtype=dtype)
-
-
 def test_acceleration_is_refused(random_prompt: Draw) -> None:
     """Zero is a fixed point as well: extrapolated iterates end there, not at the inverse."""
     with pytest.raises(NotSupportedError, match="without acceleration"):

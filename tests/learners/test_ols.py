@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import innerloop as il
+from innerloop.core.chunks import budget
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import REFERENCE
 from innerloop.learners import nested
@@ -178,12 +179,12 @@ def test_weights_are_optimal_and_smallest(
         assert float((outside.norm(dim=(1, 2)) / size).max()) < REFERENCE
 
 
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_change_nothing() -> None:
     xs = torch.cat([normal(14, 9, 20, 6), torch.ones(4, 20, 6, dtype=torch.float64)])
     prompt = linear_prompt(14, xs)
     whole = OLS().weights(prompt)
-    monkeypatch.setattr(nested, "CACHE", 1)
-    assert distance(OLS().weights(prompt), whole.numpy()) < REFERENCE
+    with budget(1):
+        assert distance(OLS().weights(prompt), whole.numpy()) < REFERENCE
 
 
 def test_public_code(reference: dict[str, np.ndarray]) -> None:
@@ -191,9 +192,3 @@ def test_public_code(reference: dict[str, np.ndarray]) -> None:
     answer = il.predict(OLS(), prompt)[..., 0].numpy()
     # That code computes least squares in float64.
     np.testing.assert_allclose(answer, reference["ols"], rtol=0, atol=REFERENCE)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("dims", "points"), [(3, 8), (5, 12)])
-def test_contract(dims: int, points: int, dtype: torch.dtype) -> None:
-    il.check_learner(OLS(), dims=dims, points=points, outputs=(1, 2, 3), dtype=dtype)

@@ -5,7 +5,6 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-import innerloop as il
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import EXACT_CIRCUIT, REFERENCE
 from innerloop.learners.online_gradient_descent import OnlineGradientDescent
@@ -75,7 +74,3 @@ def test_configuration() -> None:
     for wrong in ({"step_size": 0.0}, {"step_size": -1.0}, {"penalty": -0.1}):
         with pytest.raises(ValidationError):
             OnlineGradientDescent(**wrong)
-
-
-def test_contract_with_a_penalty_and_the_default_step() -> None:
-    il.check_learner(OnlineGradientDescent(penalty=0.2), outputs=(1, 3))

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-import innerloop as il
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import REFERENCE
 from innerloop.learners.ols import OLS
@@ -125,9 +124,3 @@ def test_gradient_vanishes(
 def test_impossible_penalties_are_refused(penalty: float) -> None:
     with pytest.raises(ValidationError, match="penalty"):
         Ridge(penalty=penalty)
-
-
-@pytest.mark.parametrize("penalty", [1e-10, 1e6])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_contract(penalty: float, dtype: torch.dtype) -> None:
-    il.check_learner(Ridge(penalty), dims=5, points=12, outputs=(1, 2, 3), dtype=dtype)

@@ -80,7 +80,7 @@ def test_weights_are_float64_whatever_the_model_computes_in(
     prompt = random_prompt(2, 5, 3, dtype=torch.float32)
     assert model.weights(prompt).dtype == torch.float64
     assert il.predict(model, prompt).dtype == torch.float32
-    assert model.features(prompt, model.init(prompt)).shape == (2, 5, 4)
+    assert model.hidden_states.features(prompt, model.init(prompt)).shape == (2, 5, 4)
 
 
 def test_training_finds_a_better_learner_than_averaging(generator: torch.Generator) -> None:

@@ -95,7 +95,7 @@ def test_features_are_the_hidden_states_of_all_tokens(
     model: LSTM, random_prompt: Callable[..., Prompt]
 ) -> None:
     prompt = random_prompt(2, 4, DIMS)
-    assert model.features(prompt, model.init(prompt)).shape == (2, 7, WIDTH)
+    assert model.hidden_states.features(prompt, model.init(prompt)).shape == (2, 7, WIDTH)
 
 
 def test_queries_are_answered_in_pieces_where_memory_is_short(

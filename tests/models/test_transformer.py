@@ -274,11 +274,11 @@ def test_only_loops_have_a_moving_part(
     prompt = random_prompt(2, POINTS, DIMS, queries=2)
     stack = make(Stack(layers=1, width=WIDTH, heads=HEADS), generator)
     with pytest.raises(NotSupportedError, match="no moving part"):
-        stack.moving(stack.init(prompt))
+        _ = stack.moving
     loop = make(Loop(loops=2, width=WIDTH, heads=HEADS), generator)
     with torch.no_grad():
         _, one, two = il.iterate(loop, prompt)
-        moved = loop.with_moving(one, loop.moving(two))
+        moved = loop.moving.put(one, loop.moving.get(two))
         assert torch.equal(loop.read(prompt, moved), loop.read(prompt, two))
 
 

@@ -26,7 +26,7 @@ SMALL = (2, 5)
 """Dimensions and points of the quick tests."""
 
 
-def told(row: Equality) -> str:
+def name_of(row: Equality) -> str:
     """What a test is called: circuit, form, theorem."""
     settings = row.settings(*SMALL)
     blueprint = settings.blueprint()
@@ -34,7 +34,7 @@ def told(row: Equality) -> str:
     return f"{row.circuit}-{kind}-{row.limit(settings).theorem}".replace(" ", "-")
 
 
-ROWS = [pytest.param(row, id=told(row)) for row in TABLE]
+ROWS = [pytest.param(row, id=name_of(row)) for row in TABLE]
 
 
 def test_the_table_holds_every_circuit() -> None:
@@ -44,7 +44,7 @@ def test_the_table_holds_every_circuit() -> None:
 @pytest.mark.parametrize("row", ROWS)
 def test_a_small_circuit_is_its_algorithm(row: Equality) -> None:
     case = compare(row, row.settings(*SMALL), seeds=1)
-    assert case.holds, str(case.found)
+    assert case.holds, str(case.verification)
     assert len(case.errors) == len(case.bounds) > 1
     if case.exact:
         assert {bound.total for bound in case.bounds} == {EXACT_CIRCUIT}
@@ -60,7 +60,7 @@ def test_a_circuit_is_its_algorithm_at_every_size(row: Equality) -> None:
     cases = list(verify_circuit(row))
     assert len(cases) == len(row.dims) * len(row.points)
     for case in cases:
-        assert case.holds, (case.dims, case.points, str(case.found))
+        assert case.holds, (case.dims, case.points, str(case.verification))
     summary = summarise(cases)
     assert summary.holds
     if summary.looseness is not None:

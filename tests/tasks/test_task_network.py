@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from innerloop.core import chunks
+from innerloop.core.chunks import budget
 from innerloop.core.tolerances import REFERENCE
 from innerloop.tasks.network import TwoLayerNetwork
 from tests.tasks.task_statistics import LARGEST_Z, SIGNIFICANCE, normal_probability, seeded, z_score
@@ -35,10 +35,10 @@ def test_the_variance_of_the_outputs_is_d(dims: int) -> None:
     assert abs(z_score(ys.mean(dim=1), 0)) < LARGEST_Z
 
 
-def test_chunks_do_not_change_the_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_do_not_change_the_labels() -> None:
     task = TwoLayerNetwork(dims=3, hidden=10, dtype="float64")
     whole = task.sample(7, 4, generator=seeded(3)).ys  # (B, n, 1)
-    monkeypatch.setattr(chunks, "BUDGET", 2 * (2 * 4 * 10 * 8))  # two prompts at a time
-    parts = task.sample(7, 4, generator=seeded(3)).ys  # (B, n, 1)
+    with budget(2 * (2 * 4 * 10 * 8)):  # two prompts at a time
+        parts = task.sample(7, 4, generator=seeded(3)).ys  # (B, n, 1)
     assert float((whole - parts).abs().max()) < REFERENCE
     assert not torch.equal(whole, torch.zeros_like(whole))

@@ -2,7 +2,7 @@
 
 from innerloop.analysis import drawing
 from innerloop.analysis.bayes_check import BayesCheck, bayes_check
-from innerloop.analysis.candidates import Candidate, default_candidates
+from innerloop.analysis.candidates import Candidate, Family, default_candidates
 from innerloop.analysis.convergence import Convergence, convergence
 from innerloop.analysis.drawing import draw_error_curve, save_figure_and_table
 from innerloop.analysis.error import error, error_curve
@@ -26,6 +26,7 @@ __all__ = [
     "Candidate",
     "Convergence",
     "Estimate",
+    "Family",
     "Identification",
     "Interval",
     "Measured",

@@ -20,12 +20,35 @@ from innerloop.learners import (
 from innerloop.learners.gradient_descent import largest_eigenvalues
 
 
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A known algorithm, whatever its parameters."""
+
+    name: str
+    """The learner's class name."""
+    rank: int = 100
+    """Of several families that nothing tells apart, the one of least rank is the answer."""
+    equivalents: tuple[str, ...] = ()
+    """Learners that compute the same function, so that they are no candidates themselves."""
+
+
+LEAST_SQUARES = Family("OLS", 0)
+RIDGE = Family("Ridge", 1, equivalents=("ShermanMorrison", "Bayes"))
+AVERAGING = Family("Averaging", 2)
+DESCENT = Family("GradientDescent", 3)
+NEWTON = Family("Newton", 4)
+CONJUGATE_GRADIENT = Family("ConjugateGradient", 5)
+ONLINE_DESCENT = Family("OnlineGradientDescent", 6)
+LASSO = Family("Lasso", 7)
+NEIGHBORS = Family("NearestNeighbors", 8)
+TREE = Family("GreedyTree", 9)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A known algorithm with one setting of its parameters, and all its steps."""
 
-    family: str
-    """The learner's class name."""
+    family: Family
     learner: Learner[Any]
     parameter: str | None = None
     """The name of the parameter that the grid goes over."""
@@ -44,27 +67,6 @@ class Candidate:
         return self.learner.steps > 0
 
 
-EQUIVALENTS: dict[str, tuple[str, ...]] = {
-    "Ridge": ("ShermanMorrison", "Bayes"),
-    "OLS": (),
-}
-"""Families that compute the same function, so that only one of them is a candidate."""
-
-SIMPLER = (
-    "OLS",
-    "Ridge",
-    "Averaging",
-    "GradientDescent",
-    "Newton",
-    "ConjugateGradient",
-    "OnlineGradientDescent",
-    "Lasso",
-    "NearestNeighbors",
-    "GreedyTree",
-)
-"""The order in which families are preferred where nothing tells them apart."""
-
-
 def default_candidates(prompt: Prompt) -> list[Candidate]:
     """All families but gradient descent over grids that suit prompts of this kind.
 
@@ -73,60 +75,47 @@ def default_candidates(prompt: Prompt) -> list[Candidate]:
     """
     largest = float(largest_eigenvalues(prompt)[:, -1].median().clamp(min=1e-12))
     penalties = [10 ** (power / 2) for power in range(-12, 13)]  # 1e-6 .. 1e6
-    found = [
-        Candidate(family="OLS", learner=OLS()),
-        Candidate(family="Averaging", learner=Averaging()),
-        *_over("Ridge", "penalty", Ridge, penalties, spacing=10**0.5),
-        *_over("Lasso", "penalty", Lasso, [10 ** (power / 2) for power in range(-6, 1)], 10**0.5),
-        Candidate(family="Newton", learner=Newton(steps=40), note="start 1/|S|_F^2"),
+    return [
+        Candidate(family=LEAST_SQUARES, learner=OLS()),
+        Candidate(family=AVERAGING, learner=Averaging()),
+        *_over(RIDGE, "penalty", Ridge, penalties, spacing=10**0.5),
+        *_over(LASSO, "penalty", Lasso, [10 ** (power / 2) for power in range(-6, 1)], 10**0.5),
+        Candidate(family=NEWTON, learner=Newton(steps=40), note="start 1/|S|_F^2"),
         *_newtons(largest),
-        Candidate(
-            family="ConjugateGradient", learner=ConjugateGradient(steps=min(prompt.dims, 64))
-        ),
-        Candidate(
-            family="OnlineGradientDescent",
-            learner=OnlineGradientDescent(),
-            note="step size 1/|x|^2",
-        ),
+        Candidate(family=CONJUGATE_GRADIENT, learner=ConjugateGradient(steps=min(prompt.dims, 64))),
+        Candidate(family=ONLINE_DESCENT, learner=OnlineGradientDescent(), note="step size 1/|x|^2"),
         *_over(
-            "OnlineGradientDescent",
+            ONLINE_DESCENT,
             "step_size",
             lambda value: OnlineGradientDescent(step_size=value),
             [2.0**power / prompt.dims for power in range(-5, 2)],
         ),
         *_neighbors(prompt),
-        Candidate(family="GreedyTree", learner=GreedyTree()),
+        Candidate(family=TREE, learner=GreedyTree()),
     ]
-    return found
 
 
 def _over(
-    family: str,
+    family: Family,
     parameter: str,
     make: Callable[[float], Learner[Any]],
     values: Sequence[float],
     spacing: float = 2.0,
-    note: str = "",
 ) -> list[Candidate]:
-    """One candidate a value."""
+    """One candidate per value."""
     return [
         Candidate(
-            family=family,
-            learner=make(value),
-            parameter=parameter,
-            value=value,
-            make=make,
-            note=note,
+            family=family, learner=make(value), parameter=parameter, value=value, make=make,
             spacing=spacing,
         )
         for value in values
-    ]
+    ]  # fmt: skip
 
 
 def _newtons(largest: float) -> list[Candidate]:
     """Newton's method with one start for all prefixes, as circuits have it."""
     return _over(
-        "Newton",
+        NEWTON,
         "start",
         lambda value: Newton(steps=32, start=value),
         [4.0**power / largest**2 for power in range(-8, 1)],
@@ -139,7 +128,7 @@ def _neighbors(prompt: Prompt) -> list[Candidate]:
     most = min(prompt.points - 1, 40)
     return [
         Candidate(
-            family="NearestNeighbors",
+            family=NEIGHBORS,
             learner=NearestNeighbors(k=k, weights=weights),
             parameter="k",
             value=float(k),

@@ -128,10 +128,9 @@ class _End:
 
 def _run_on(learner: Learner[Any], prompt: Prompt, point: FixedPoint, mask: Tensor) -> _End:
     """From where the iteration was stopped, as many steps again."""
-    state, number = point.state, _slowest(point)
-    for k in range(number, 2 * number):
-        state = learner.step(prompt, state, k)
-    return _End(point, state, learner.moving(state), mask)
+    number = _slowest(point)
+    *_, state = iterate(learner, prompt, steps=number, start=(point.state, number))
+    return _End(point, state, learner.moving.get(state), mask)
 
 
 def _slowest(point: FixedPoint) -> int:
@@ -141,7 +140,7 @@ def _slowest(point: FixedPoint) -> int:
 
 def _mask(learner: Learner[Any], prompt: Prompt, entries: Tensor | None) -> Tensor:
     """The entries (..) of the moving part that are looked at: all unless the caller says."""
-    moving = learner.moving(learner.init(prompt.select(slice(1))))  # (1, ..)
+    moving = learner.moving.get(learner.init(prompt.select(slice(1))))  # (1, ..)
     if entries is None:
         return torch.ones_like(moving[0], dtype=torch.bool)
     if entries.shape != moving.shape[1:] or entries.dtype != torch.bool or not entries.any():
@@ -158,7 +157,7 @@ def _distances(learner: Learner[Any], prompt: Prompt, end: _End, steps: int) -> 
     goal = end.flat(end.moving)  # (b, D)
     size = goal.norm(dim=1).clamp(min=1)  # (b,)
     columns = [
-        (end.flat(learner.moving(state)) - goal).norm(dim=1) / size  # (b,)
+        (end.flat(learner.moving.get(state)) - goal).norm(dim=1) / size  # (b,)
         for state in iterate(learner, prompt, steps=steps)
     ]
     return torch.stack(columns, dim=1)
@@ -192,7 +191,7 @@ def _growth(logs: Tensor, window: Tensor) -> Tensor:
 def _refusal(learner: Learner[Any], end: _End) -> str:
     """Why the learner's state cannot be varied; empty where it can."""
     try:
-        learner.with_moving(end.state, end.moving)
+        learner.moving.put(end.state, end.moving)
     except NotSupportedError as error:
         return str(error)
     return ""
@@ -246,8 +245,8 @@ def _derivative(learner: Learner[Any], prompt: Prompt, end: _End, direction: Ten
     for sign in (1, -1):
         moved = moving.clone()  # (b, ..)
         moved[:, end.mask] += (sign * reach * direction).to(moving.dtype)
-        stepped = learner.step(prompt, learner.with_moving(end.state, moved), 0)
-        images.append(end.flat(learner.moving(stepped)))  # (b, D)
+        stepped = learner.step(prompt, learner.moving.put(end.state, moved), 0)
+        images.append(end.flat(learner.moving.get(stepped)))  # (b, D)
     return (images[0] - images[1]) / (2 * reach)
 
 

@@ -15,7 +15,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from innerloop.analysis.candidates import Candidate
+from innerloop.analysis.candidates import DESCENT, Candidate
 from innerloop.analysis.distances import FEW, Fitted, Question, run_candidate
 from innerloop.core.prompt import Prompt
 from innerloop.learners import GradientDescent, Newton
@@ -62,7 +62,7 @@ class Spectrum:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Best:
     """A number of steps with its best size, and how far that is."""
 
     kind: str
@@ -77,12 +77,12 @@ def fit_descent(question: Question) -> Fitted:
     spectrum, whole = Spectrum.of(few.prompt), Spectrum.of(question.prompt)
     largest = float(spectrum.values[:, -1].amax(dim=1).median().clamp(min=1e-12))
     scales = {"": 1 / largest, "average": few.prompt.points / largest}
-    found = [_fit_at_largest(question, whole)]
+    fits = [_fit_at_largest(question, whole)]
     for kind, scale in scales.items():
         best = _fit(few, spectrum, kind, scale)
         # Few prompts find the right numbers of steps; all of them, which it is.
-        found += [_best_size(question, whole, kind, one.steps, one.size, 1.1) for one in best]
-    return _run(min(found, key=lambda one: one.distance), question)
+        fits += [_best_size(question, whole, kind, one.steps, one.size, 1.1) for one in best]
+    return _run(min(fits, key=lambda one: one.distance), question)
 
 
 def _numbers() -> list[int]:
@@ -99,9 +99,9 @@ def _beside(steps: int) -> range:
     return range(max(1, steps - reach), min(MOST_STEPS, steps + reach) + 1)
 
 
-def _fit(few: Question, spectrum: Spectrum, kind: str, scale: float) -> list[_Found]:
+def _fit(few: Question, spectrum: Spectrum, kind: str, scale: float) -> list[_Best]:
     """The best size for every number of steps; the best three numbers of steps."""
-    tried: dict[int, _Found] = {}
+    tried: dict[int, _Best] = {}
     total, reach = scale, 1e3
     for steps in _numbers():
         tried[steps] = _best_size(few, spectrum, kind, steps, total / steps, reach)
@@ -116,7 +116,7 @@ def _fit(few: Question, spectrum: Spectrum, kind: str, scale: float) -> list[_Fo
 
 def _best_size(
     question: Question, spectrum: Spectrum, kind: str, steps: int, size: float, reach: float
-) -> _Found:
+) -> _Best:
     """The best size around one, up to `reach` times smaller or larger."""
 
     def distance(log_size: float) -> float:
@@ -130,10 +130,10 @@ def _best_size(
         method="bounded",
         options={"xatol": 1e-9, "maxiter": 60},
     )
-    return _Found(kind, steps, math.exp(float(result.x)), math.exp(float(result.fun)))
+    return _Best(kind, steps, math.exp(float(result.x)), math.exp(float(result.fun)))
 
 
-def _fit_at_largest(question: Question, spectrum: Spectrum) -> _Found:
+def _fit_at_largest(question: Question, spectrum: Spectrum) -> _Best:
     """The best number of steps at 1/L of each prefix."""
     tried: dict[int, float] = {}
     for numbers in (_numbers, lambda: _beside(min(tried, key=lambda number: tried[number]))):
@@ -141,17 +141,17 @@ def _fit_at_largest(question: Question, spectrum: Spectrum) -> _Found:
             answers = spectrum.descend("1/L", 1.0, steps)  # (P, n, k)
             tried[steps] = float(question.distances(answers).mean())
     best = min(tried, key=lambda number: tried[number])
-    return _Found("1/L", best, 1.0, tried[best])
+    return _Best("1/L", best, 1.0, tried[best])
 
 
-def _run(best: _Found, question: Question) -> Fitted:
+def _run(best: _Best, question: Question) -> Fitted:
     """The learner itself, once."""
     if best.kind == "1/L":
         learner = GradientDescent(steps=best.steps)
-        candidate = Candidate(family="GradientDescent", learner=learner, note="step size 1/L")
+        candidate = Candidate(family=DESCENT, learner=learner, note="step size 1/L")
         return run_candidate(candidate, best.steps, question)
     candidate = Candidate(
-        family="GradientDescent",
+        family=DESCENT,
         learner=GradientDescent(
             steps=best.steps, step_size=best.size, average=best.kind == "average"
         ),

@@ -1,7 +1,7 @@
 """How far known algorithms are from a learner, prompt by prompt, with their parameters refined.
 
 Distances are squared prediction differences, averaged over the positions that count and divided by
-the task's scale: SPD as the papers print it, one number a prompt.
+the task's scale: SPD as the papers print it, one number per prompt.
 
 Shapes: P prompts, n points, k outputs, A steps of the learner, K + 1 steps of a candidate.
 """
@@ -74,24 +74,24 @@ class Fitted:
 
     def parameters(self) -> dict[str, float | str]:
         """What tells it from others of its family."""
-        told: dict[str, float | str] = {}
+        parameters: dict[str, float | str] = {}
         if self.candidate.parameter is not None and self.candidate.value is not None:
-            told[self.candidate.parameter] = self.candidate.value
+            parameters[self.candidate.parameter] = self.candidate.value
         if self.candidate.iterates:
-            told["steps"] = self.step
+            parameters["steps"] = self.step
         if self.candidate.note:
-            told["note"] = self.candidate.note
-        return told
+            parameters["note"] = self.candidate.note
+        return parameters
 
     def describe(self) -> str:
         """The family with its parameters, for a table."""
-        told = [
+        settings = [
             f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
             for name, value in self.parameters().items()
             if name != "note"
         ]
         note = f" ({self.candidate.note})" if self.candidate.note else ""
-        return f"{self.candidate.family}({', '.join(told)}){note}"
+        return f"{self.candidate.family.name}({', '.join(settings)}){note}"
 
 
 def position_weights(prompt: Prompt, scale: Tensor) -> Tensor:
@@ -107,10 +107,15 @@ def fit_candidate(candidate: Candidate, question: Question) -> Fitted | None:
     """The step of a candidate that comes closest; None where the task is not for it."""
     try:
         with torch.no_grad():
-            found = trajectory(candidate.learner, question.prompt).predictions.double()
+            answers = trajectory(candidate.learner, question.prompt).predictions.double()
     except InnerloopError:
         return None
-    return _closest(candidate, question, found)
+    # (K + 1, P, n, k): before the first step and after each
+    distances = torch.stack([question.distances(each) for each in answers])  # (K + 1, P)
+    step = int(distances.mean(dim=1).argmin())
+    return Fitted(
+        candidate=candidate, step=step, distances=distances[step], predictions=answers[step]
+    )
 
 
 def refine(fitted: Fitted, question: Question) -> Fitted:
@@ -156,9 +161,9 @@ def _climb(fitted: Fitted, question: Question) -> Fitted:
 def run_candidate(candidate: Candidate, step: int, question: Question) -> Fitted:
     """A candidate after so many steps."""
     with torch.no_grad():
-        found = predict(candidate.learner, question.prompt, steps=step).double()  # (P, n, k)
+        answers = predict(candidate.learner, question.prompt, steps=step).double()  # (P, n, k)
     return Fitted(
-        candidate=candidate, step=step, distances=question.distances(found), predictions=found
+        candidate=candidate, step=step, distances=question.distances(answers), predictions=answers
     )
 
 
@@ -184,33 +189,23 @@ def at_best_value(fitted: Fitted, step: int, question: Question, *, digits: floa
         method="bounded",
         options={"xatol": digits, "maxiter": 50},
     )
-    found = answers(float(result.x))  # (P, n, k)
+    closest = answers(float(result.x))  # (P, n, k)
+    best = math.exp(float(result.x))
     return Fitted(
-        candidate=replace(
-            candidate, value=math.exp(result.x), learner=make(math.exp(float(result.x)))
-        ),
+        candidate=replace(candidate, value=best, learner=make(best)),
         step=step,
-        distances=question.distances(found),
-        predictions=found,
+        distances=question.distances(closest),
+        predictions=closest,
     )
 
 
 def closest_of_family(candidates: Sequence[Candidate], question: Question) -> Fitted | None:
     """The best member of a family over its grid."""
-    found = [fit_candidate(candidate, question) for candidate in candidates]
-    usable = [one for one in found if one is not None]
+    fitted = [fit_candidate(candidate, question) for candidate in candidates]
+    usable = [one for one in fitted if one is not None]
     return min(usable, key=lambda one: one.mean) if usable else None
 
 
 def finite(values: Tensor) -> Tensor:
     """Values with what is not finite sent to a huge number."""
     return torch.nan_to_num(values, nan=HUGE, posinf=HUGE, neginf=-HUGE).clamp(-HUGE, HUGE)
-
-
-def _closest(candidate: Candidate, question: Question, found: Tensor) -> Fitted:
-    """The closest of predictions (K + 1, P, n, k), one a step."""
-    distances = torch.stack([question.distances(each) for each in found])  # (K + 1, P)
-    step = int(distances.mean(dim=1).argmin())
-    return Fitted(
-        candidate=candidate, step=step, distances=distances[step], predictions=found[step]
-    )

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from innerloop.analysis.candidates import EQUIVALENTS, SIMPLER, Candidate, default_candidates
+from innerloop.analysis.candidates import DESCENT, Candidate, Family, default_candidates
 from innerloop.analysis.descent_fit import fit_descent
 from innerloop.analysis.distances import (
     Fitted,
@@ -65,7 +65,7 @@ class Identification:
     sureness: float
     """In which part of the bootstrap draws of prompts the answer is the same."""
     ranking: pd.DataFrame
-    """One row a family, closest first: family, algorithm, spd, low, high, unexplained, sim_w."""
+    """One row per family, closest first: family, algorithm, spd, low, high, unexplained, sim_w."""
     progression: Progression | None
     """Which iteration of known algorithms each step of the learner is like; None without steps."""
     mixture: tuple[tuple[float, str], ...] = ()
@@ -83,19 +83,21 @@ class Identification:
         """The answer in a sentence or two."""
         closest = str(self.ranking["algorithm"].iloc[0])
         if self.family == "none":
-            said = (
+            answer = (
                 f"none of these: the closest, {closest}, leaves "
                 f"{self.unexplained:.1%} of the predictions unexplained."
             )
             if self.mixture:
                 parts = " + ".join(f"{weight:.2f} x {name}" for weight, name in self.mixture)
-                said += f" They look like {parts}."
-            return said
+                answer += f" They look like {parts}."
+            return answer
         row = self.ranking[self.ranking["family"] == self.family].iloc[0]
-        said = f"{row['algorithm']}: leaves {self.unexplained:.2g} of the predictions unexplained."
+        answer = (
+            f"{row['algorithm']}: leaves {self.unexplained:.2g} of the predictions unexplained."
+        )
         if self.equivalents:
-            said += f" Cannot be told from {', '.join(self.equivalents)} here."
-        return f"{said} Same answer in {self.sureness:.0%} of resampled prompts."
+            answer += f" Cannot be told from {', '.join(self.equivalents)} here."
+        return f"{answer} Same answer in {self.sureness:.0%} of resampled prompts."
 
 
 def identify(
@@ -177,31 +179,31 @@ def _fit_families(
 ) -> list[Fitted]:
     """The closest member of every family, refined; closest first."""
     # Settings that differ in kind are fitted apart: the grid may favour the wrong one.
-    kinds: dict[tuple[str, str | None, str], list[Candidate]] = {}
+    kinds: dict[tuple[Family, str | None, str], list[Candidate]] = {}
     for candidate in candidates:
         kind = (candidate.family, candidate.parameter, candidate.note)
         kinds.setdefault(kind, []).append(candidate)
     coarse: list[Fitted] = []
     for done, ((family, _, _), members) in enumerate(kinds.items()):
         if progress is not None:
-            progress(family, done, 2 * len(kinds))
+            progress(family.name, done, 2 * len(kinds))
         closest = closest_of_family(members, question)
         coarse += [closest] if closest is not None else []
-    found: dict[str, Fitted] = {}
+    best: dict[Family, Fitted] = {}
     if descents:
-        found["GradientDescent"] = fit_descent(question)
+        best[DESCENT] = fit_descent(question)
     least = min((one.mean for one in coarse), default=0.0)
     for done, one in enumerate(coarse):
         family = one.candidate.family
         if progress is not None:
-            progress(family, len(kinds) + done, 2 * len(kinds))
+            progress(family.name, len(kinds) + done, 2 * len(kinds))
         # What is far off on the grid is far off between its points.
         refined = refine(one, question) if one.mean <= WORTH_REFINING * least else one
-        if family not in found or refined.mean < found[family].mean:
-            found[family] = refined
-    if not found:
+        if family not in best or refined.mean < best[family].mean:
+            best[family] = refined
+    if not best:
         raise ConfigurationError("no candidate can run on this task: give others.")
-    return sorted(found.values(), key=lambda one: one.mean)
+    return sorted(best.values(), key=lambda one: one.mean)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,7 +235,7 @@ def _decide(
     same &= (mean <= UNEXPLAINED * size) | (mean <= mean[0])  # (F,)
     ranking = pd.DataFrame(
         {
-            "family": [one.candidate.family for one in fitted],
+            "family": [one.candidate.family.name for one in fitted],
             "algorithm": [one.describe() for one in fitted],
             "spd": mean,
             "low": means.quantile(tail, dim=0),
@@ -242,10 +244,8 @@ def _decide(
         }
     )
     order = tuple(ranking["family"])
-    chosen = min(
-        (index for index in range(len(fitted)) if bool(same[index])),
-        key=lambda index: SIMPLER.index(order[index]) if order[index] in SIMPLER else len(SIMPLER),
-    )
+    alike = [index for index in range(len(fitted)) if bool(same[index])]
+    chosen = min(alike, key=lambda index: fitted[index].candidate.family.rank)
     unexplained = float(mean[chosen]) / size
     # A draw agrees if the chosen family, or one that is the same, is closest and explains enough.
     closest = same[means.argmin(dim=1)]  # (draws,)
@@ -253,11 +253,11 @@ def _decide(
     if unexplained > UNEXPLAINED:
         sureness = float((~enough).double().mean())
         return _Verdict("none", (), {}, unexplained, sureness, ranking, order)
-    family = order[chosen]
-    others = [order[index] for index in range(len(fitted)) if bool(same[index]) and index != chosen]
+    family = fitted[chosen].candidate.family
+    others = [order[index] for index in alike if index != chosen]
     return _Verdict(
-        family,
-        (*EQUIVALENTS.get(family, ()), *others),
+        family.name,
+        (*family.equivalents, *others),
         fitted[chosen].parameters(),
         unexplained,
         float((closest & enough).double().mean()),
@@ -275,12 +275,12 @@ def _weight_similarity(
     some = question.prompt.select(slice(0, SOME))
     number = max(4 * some.dims, 20)
     own = induced_weights(learner, some, queries=number, steps=steps, seed=seed)  # (P, n, d, k)
-    found: dict[str, float] = {}
+    cosines: dict[str, float] = {}
     for one in fitted[:6]:
         step = one.step if one.candidate.iterates else None
         other = induced_weights(one.candidate.learner, some, queries=number, steps=step, seed=seed)
-        found[one.candidate.family] = float(weight_cosines(own, other)[:, 1:].mean())
-    return found
+        cosines[one.candidate.family.name] = float(weight_cosines(own, other)[:, 1:].mean())
+    return cosines
 
 
 def _mixture(fitted: list[Fitted], question: Question) -> tuple[tuple[float, str], ...]:

@@ -12,26 +12,26 @@ SMALLEST = 1e-16
 """Where the axis of unexplained parts ends: the rounding of float64."""
 
 
-def draw_identification(found: Identification) -> Figure:
+def draw_identification(answer: Identification) -> Figure:
     """Families by what they leave unexplained, with intervals; beside it the matched iterations."""
-    steps = found.progression
+    steps = answer.progression
     figure = Figure(figsize=(11.0 if steps else 7.0, 4.5), layout="constrained", dpi=150)
     axes = figure.subplots(1, 2) if steps else [figure.add_subplot()]
-    _draw_ranking(axes[0], found)
+    _draw_ranking(axes[0], answer)
     if steps:
-        _draw_steps(axes[1], found)
-    figure.suptitle(f"{found.learner}: {found.family}", x=0.01, horizontalalignment="left")
+        _draw_steps(axes[1], answer)
+    figure.suptitle(f"{answer.learner}: {answer.family}", x=0.01, horizontalalignment="left")
     return figure
 
 
-def _draw_ranking(axes: Axes, found: Identification) -> None:
-    table = found.ranking
+def _draw_ranking(axes: Axes, answer: Identification) -> None:
+    table = answer.ranking
     # The last family is the farthest: its distance is not zero.
     size = float(table["spd"].iloc[-1] / max(table["unexplained"].iloc[-1], 1e-300)) or 1.0
     parts = np.maximum(table["unexplained"].to_numpy(float), SMALLEST)  # (F,)
     low = np.maximum(table["low"].to_numpy(float) / size, SMALLEST)  # (F,)
     high = np.maximum(table["high"].to_numpy(float) / size, SMALLEST)  # (F,)
-    same = {found.family, *found.equivalents}
+    same = {answer.family, *answer.equivalents}
     places = np.arange(len(table))[::-1]
     colours = [COLOURS[0] if family in same else "0.45" for family in table["family"]]
     reach = np.abs(np.stack([parts - np.minimum(low, parts), np.maximum(high, parts) - parts]))
@@ -48,9 +48,9 @@ def _draw_ranking(axes: Axes, found: Identification) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_steps(axes: Axes, found: Identification) -> None:
-    assert found.progression is not None
-    for index, (name, matches) in enumerate(found.progression.best.items()):
+def _draw_steps(axes: Axes, answer: Identification) -> None:
+    assert answer.progression is not None
+    for index, (name, matches) in enumerate(answer.progression.best.items()):
         best = matches.cpu().numpy()  # (A,)
         axes.plot(
             np.arange(len(best)), best, label=name, color=COLOURS[index],

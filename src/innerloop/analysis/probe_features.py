@@ -28,7 +28,7 @@ def without_questions(learner: Learner[Any], prompt: Prompt) -> Prompt:
 
 def visible_tokens(learner: Learner[Any], prompt: Prompt, prefixes: Sequence[int]) -> Tensor:
     """Which tokens each prefix may see, those up to its x: (p, T) bool."""
-    places = learner.input_tokens(prompt)
+    places = learner.hidden_states.input_tokens(prompt)
     last = torch.tensor([places[i] for i in prefixes], device=prompt.xs.device)  # (p,)
     tokens = torch.arange(int(last.max()) + 1, device=prompt.xs.device)  # (T,)
     return tokens <= last[:, None]
@@ -49,7 +49,7 @@ def hidden_states(
         for step, state in enumerate(iterate(learner, part, steps=max(steps))):
             if step not in steps:
                 continue
-            features = learner.features(part, state)[:, :tokens]  # (b, T, D)
+            features = learner.hidden_states.features(part, state)[:, :tokens]  # (b, T, D)
             if kept is None:
                 shape = (len(steps), prompt.batch, *features.shape[1:])
                 kept = torch.empty(shape, dtype=_dtype(features), device=features.device)
@@ -71,7 +71,7 @@ def steps_at_once(
 ) -> int:
     """How many steps' hidden states, and probes with Adam's two averages, fit the budget."""
     one = training.select(slice(0, 1))
-    features = learner.features(one, learner.init(one))  # (1, T, D)
+    features = learner.hidden_states.features(one, learner.init(one))  # (1, T, D)
     width, (prefixes, tokens) = features.shape[2], visible.shape
     held = max(training.batch, held_out.batch) * tokens * width
     batch = settings.batch * (tokens * width + prefixes * (4 * tokens + 6 * width))

@@ -6,7 +6,7 @@ is the ridge solution in closed form, from sums over as many prompts as one like
 Shapes, beside those of a prompt: K steps, N equations (prompts times points), D width.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner, Traits
 from innerloop.core.prompt import Prompt, expand_prefixes
+from innerloop.core.state_parts import HiddenStates, MovingPart
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +75,7 @@ class ReadoutLearner(Learner[ReadoutState]):
 
     def read(self, prompt: Prompt, state: ReadoutState) -> Tensor:
         """The readout of the step that each prompt has come to, in float64."""
-        inputs = self.readout_inputs(prompt, state).flatten(1, -2)  # (B, n q, D)
+        inputs = self.hidden_states.readout_inputs(prompt, state).flatten(1, -2)  # (B, n q, D)
         step = state.step.clamp(max=self.steps)  # (B,)
         readouts = self.readouts.to(inputs.device)[step]  # (B, D, k)
         biases = self.biases.to(inputs.device)[step][:, None]  # (B, 1, k)
@@ -87,25 +88,20 @@ class ReadoutLearner(Learner[ReadoutState]):
         ]
         return torch.cat(parts).reshape(prompt.prediction_shape)
 
-    def features(self, prompt: Prompt, state: ReadoutState) -> Tensor:
+    @property
+    def hidden_states(self) -> HiddenStates[ReadoutState]:
         """The model's."""
-        return self.learner.features(prompt, state.inner)
+        return self.learner.hidden_states.inside(lambda state: state.inner)
 
-    def input_tokens(self, prompt: Prompt) -> Sequence[int]:
-        """The model's."""
-        return self.learner.input_tokens(prompt)
-
-    def readout_inputs(self, prompt: Prompt, state: ReadoutState) -> Tensor:
-        """The model's."""
-        return self.learner.readout_inputs(prompt, state.inner)
+    @property
+    def moving(self) -> MovingPart[ReadoutState]:
+        """The model's; what is read depends on the number of steps, too."""
+        inner = self.learner.moving
+        return MovingPart(self.name, lambda state: inner.get(state.inner))
 
     def bytes_per_prompt(self, prompt: Prompt) -> int:
         """The model's."""
         return self.learner.bytes_per_prompt(prompt)
-
-    def moving(self, state: ReadoutState) -> Tensor:
-        """The model's."""
-        return self.learner.moving(state.inner)
 
 
 @torch.no_grad()
@@ -137,7 +133,8 @@ def fit_readouts(
     sums = [_Sums() for _ in range(total + 1)]
     for part, chosen, answers in _parts(learner, prompts):
         for each, state in zip(sums, iterate(learner, part, steps=total), strict=True):
-            each.add(learner.readout_inputs(part, state)[chosen], answers)  # (N, D), (N, k)
+            inputs = learner.hidden_states.readout_inputs(part, state)  # (b, n[, q], D)
+            each.add(inputs[chosen], answers)  # (N, D), (N, k)
     solved = [each.solve(penalty) for each in sums]  # ((D, k), (k,)) each
     return ReadoutLearner(
         learner=learner,

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from innerloop.core.chunks import rows_within_budget
+from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.iterate import trajectory
 from innerloop.core.learner import Learner
@@ -18,7 +18,7 @@ SLICE = 128
 """Prompts compared at a time: the predictions after every step of both are held at once."""
 
 Tolerance = float | Callable[[int], float]
-"""How far apart two learners may be: one number, or one a step."""
+"""How far apart two learners may be: one number, or one per step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,19 +64,19 @@ class Verification:
         return next((step for step in self.steps if not step.holds), None)
 
     def table(self) -> pd.DataFrame:
-        """One row a step: step, error, tolerance, prompt, prefix, holds."""
+        """One row per step: step, error, tolerance, prompt, prefix, holds."""
         columns = ("step", "error", "tolerance", "prompt", "prefix", "holds")
         rows = [[getattr(step, name) for name in columns] for step in self.steps]
         return pd.DataFrame(rows, columns=list(columns))
 
     def __str__(self) -> str:
-        told = self.worst if self.failed is None else self.failed
+        step = self.worst if self.failed is None else self.failed
         sign, verdict = ("<=", "is") if self.failed is None else (">", "is not")
         which = "at worst" if self.failed is None else "first"
         return (
             f"{self.circuit} {verdict} {self.algorithm} over {len(self.steps) - 1} steps: {which} "
-            f"{told.error:.2g} {sign} {told.tolerance:.2g} after step {told.step}, at prefix "
-            f"{told.prefix} of prompt {told.prompt}"
+            f"{step.error:.2g} {sign} {step.tolerance:.2g} after step {step.step}, at prefix "
+            f"{step.prefix} of prompt {step.prompt}"
         )
 
 
@@ -103,14 +103,13 @@ def verify(
     total = circuit.steps if steps is None else steps
     worst: list[tuple[float, int, int]] = [(-1.0, 0, 0)] * (total + 1)
     rows = min(SLICE, *(_rows(learner, prompt) for learner in (circuit, algorithm)))
-    for start in range(0, prompt.batch, rows):
-        part = prompt.select(slice(start, start + rows))
+    for which, part in in_parts(prompt, rows):
         with torch.no_grad():
             errors = _errors(circuit, algorithm, part, total)  # (K + 1, b, n)
         largest, places = errors.flatten(1).max(dim=1)  # (K + 1,), (K + 1,)
         for step, (error, place) in enumerate(zip(largest.tolist(), places.tolist(), strict=True)):
-            found = (error, start + place // prompt.points, place % prompt.points)
-            worst[step] = max(worst[step], found, key=lambda entry: entry[0])
+            here = (error, which.start + place // prompt.points, place % prompt.points)
+            worst[step] = max(worst[step], here, key=lambda entry: entry[0])
     return Verification(
         circuit=circuit.name,
         algorithm=algorithm.name,
@@ -127,9 +126,9 @@ def _rows(learner: Learner[Any], prompt: Prompt) -> int:
 
 def _errors(circuit: Learner[Any], algorithm: Learner[Any], prompt: Prompt, steps: int) -> Tensor:
     """The worst over queries and outputs: (K + 1, B, n); unscored positions count as none."""
-    found = trajectory(circuit, prompt, steps=steps).predictions.double()  # (K + 1, B, n[, q], k)
+    actual = trajectory(circuit, prompt, steps=steps).predictions.double()  # (K + 1, B, n[, q], k)
     expected = trajectory(algorithm, prompt, steps=steps).predictions.double()  # the same
-    errors = (found - expected).abs() / expected.abs().clamp(min=1)  # (K + 1, B, n[, q], k)
+    errors = (actual - expected).abs() / expected.abs().clamp(min=1)  # (K + 1, B, n[, q], k)
     # Two infinities have no difference that is a number, and agree in nothing.
     errors = errors.nan_to_num(nan=torch.inf, posinf=torch.inf).flatten(3).amax(dim=3)
     return errors if prompt.scored is None else errors.masked_fill(~prompt.scored, -1.0)

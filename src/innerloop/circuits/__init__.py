@@ -1,7 +1,7 @@
 """Known algorithms compiled into the weights of transformers."""
 
 from innerloop.circuits.blueprint import Blueprint, ErrorBound
-from innerloop.circuits.circuit import Circuit, CircuitSettings
+from innerloop.circuits.circuit import Circuit, CircuitSettings, TransformerCircuit
 from innerloop.circuits.table import CIRCUITS, NAMES, compile, read_settings
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Circuit",
     "CircuitSettings",
     "ErrorBound",
+    "TransformerCircuit",
     "compile",
     "read_settings",
 ]

@@ -28,7 +28,7 @@ class Autoregression(DescentSettings):
     seed: int = Field(default=0, ge=0, description="which representation is drawn")
     slope: FiniteFloat = Field(default=0.01, ge=0, le=1, description="of the leaky ReLU below zero")
     representation: tuple[Matrix, ...] | None = Field(
-        default=None, description="Phi of q dims numbers, one matrix a layer; None: drawn"
+        default=None, description="Phi of q dims numbers, one matrix per layer; None: drawn"
     )
 
     @model_validator(mode="after")
@@ -143,13 +143,13 @@ def _layers(
     titles = ("the history", "the target")
     layers: list[Layer] = []
     for number in range(max(2, len(neurons))):
-        told = [titles[number]] if number < 2 else []
-        told += [f"layer {number + 1} of Phi"] if number < len(neurons) else []
+        parts = [titles[number]] if number < 2 else []
+        parts += [f"layer {number + 1} of Phi"] if number < len(neurons) else []
         layers.append(
             Layer(
                 heads=heads[number] if number < 2 else (),
                 neurons=neurons[number : number + 1],
-                title="; ".join(told),
+                title="; ".join(parts),
             )
         )
     return tuple(layers)

@@ -1,37 +1,51 @@
 """Circuits as models: weights that were derived, not trained."""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field, FiniteFloat
+from torch import Tensor
 
 from innerloop.circuits.blueprint import Blueprint
 from innerloop.circuits.compile import build
 from innerloop.core.config import Config
+from innerloop.models.model import Model
 from innerloop.models.transformer import InContextTransformer
-
-if TYPE_CHECKING:
-    from innerloop.circuits.linear_looped import LinearLoopedCircuit
 
 Positive = Annotated[FiniteFloat, Field(gt=0)]
 
 
-class Circuit(InContextTransformer):
-    """A transformer whose weights run a known algorithm, in float64.
+class Circuit(Model[Any, Any]):
+    """A model whose weights run a known algorithm, in float64.
 
     It is a model like any other: it can be saved, loaded and probed. Linear attention, and ReLU
     attention with one-hot places, can be trained further; what multiplies small differences by
-    large numbers (softmax, GELU) cannot. A step is a step of the algorithm.
+    large numbers (softmax, GELU) cannot. A step is a step of the algorithm. A subclass names the
+    model, behind this class.
     """
 
-    def __init__(self, blueprint: Blueprint) -> None:
-        """Compile a blueprint."""
-        config, weights = build(blueprint)
+    def __init__(self, blueprint: Blueprint, config: Config, weights: Mapping[str, Tensor]) -> None:
+        """The model of a configuration, with these weights in the place of its own."""
         super().__init__(config)
         self.blueprint = blueprint
         self.steps = blueprint.steps
         self.to(torch.float64).load_state_dict(weights)
+
+    @cached_property
+    def name(self) -> str:
+        """The circuit's name among `innerloop.circuits.NAMES`."""
+        return self.blueprint.name
+
+
+class TransformerCircuit(Circuit, InContextTransformer):
+    """A circuit that is an in-context transformer, as all but one are."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        """Compile a blueprint."""
+        super().__init__(blueprint, *build(blueprint))
 
 
 class CircuitSettings(Config):
@@ -45,9 +59,9 @@ class CircuitSettings(Config):
     def blueprint(self) -> Blueprint:
         """The construction in terms of slots."""
 
-    def build(self) -> "Circuit | LinearLoopedCircuit":
+    def build(self) -> Circuit:
         """The construction as weights."""
-        return Circuit(self.blueprint())
+        return TransformerCircuit(self.blueprint())
 
 
 class BoundedSettings(CircuitSettings):

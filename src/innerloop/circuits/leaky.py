@@ -27,7 +27,7 @@ class LeakyNetwork:
     """Phi: layers h <- leaky(h W)."""
 
     weights: tuple[Tensor, ...]
-    """(inputs, w), (w, w'), ..: one a layer, float64."""
+    """(inputs, w), (w, w'), ..: one per layer, float64."""
     slope: float
 
     @classmethod
@@ -39,7 +39,7 @@ class LeakyNetwork:
             if len(rows) != expected or len(lengths) != 1 or 0 in lengths:
                 raise ConfigurationError(
                     f"matrix {number} of the representation is no {expected} rows of one length: "
-                    "give inputs by outputs, one matrix a layer."
+                    "give inputs by outputs, one matrix per layer."
                 )
             expected = lengths.pop()
         if not matrices:

@@ -12,7 +12,7 @@ from innerloop.circuits.residual import Residual
 
 
 class LinearAttention(CircuitSettings):
-    """w <- w - step_size X'(Xw - y) from 0, exactly: one layer of one head a step.
+    """w <- w - step_size X'(Xw - y) from 0, exactly: one layer of one head per step.
 
     Tokens carry no weights but the residuals that these leave: r_j = y_j - w . x_j at examples, and
     -w . x at the asked x, which starts at 0. A step is r_i <- r_i - step_size sum_j (x_i . x_j)

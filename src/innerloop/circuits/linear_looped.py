@@ -5,22 +5,21 @@ It is another model than the rest: an example is one row (x_j, y_j) of Z, and th
 step is q <- q - step_size sum_j (q . x_j + alpha y_j) x_j, so that -q runs gradient descent from 0.
 """
 
-from functools import cached_property
 from typing import Annotated
 
 import torch
 from pydantic import Field, FiniteFloat
 
 from innerloop.circuits.blueprint import Blueprint, Tokens
-from innerloop.circuits.circuit import CircuitSettings
+from innerloop.circuits.circuit import Circuit, CircuitSettings
 from innerloop.circuits.linear_attention import safe_step_size
 from innerloop.circuits.parts import Head, Layer
 from innerloop.circuits.residual import Residual, join, zeros
-from innerloop.models.linear_looped import LinearLoopedConfig, LinearLoopedTransformer
+from innerloop.models.linear_looped import LinearLoopedTransformer
 
 
 class LinearLooped(CircuitSettings):
-    """w <- w - step_size X'(Xw - y) from 0, exactly: one layer of one head a step, d + 1 numbers.
+    """w <- w - step_size X'(Xw - y) from 0, exactly: one layer of one head per step, d + 1 numbers.
 
     Prompts may have any number of points; `points` counts in the step size only.
     """
@@ -68,30 +67,17 @@ class LinearLooped(CircuitSettings):
             mask="causal",
         )
 
-    def build(self) -> "LinearLoopedCircuit":
+    def build(self) -> Circuit:
         """The weights of theorem 4.2."""
         return LinearLoopedCircuit(self)
 
 
-class LinearLoopedCircuit(LinearLoopedTransformer):
-    """A linear looped transformer with the weights of theorem 4.2, in float64.
-
-    It has a blueprint and a name as all circuits have, is saved and loaded as its base class, and
-    can be trained further.
-    """
+class LinearLoopedCircuit(Circuit, LinearLoopedTransformer):
+    """A linear looped transformer with the weights of theorem 4.2, which can be trained further."""
 
     def __init__(self, settings: LinearLooped) -> None:
         """Set Q = I, P = diag(I, 0) and the step size."""
-        dims, rate = settings.dims, settings.rate
-        super().__init__(
-            LinearLoopedConfig(dims=dims, loops=max(1, settings.steps), step_size=rate)
+        model = LinearLoopedTransformer.gradient_descent(
+            dims=settings.dims, loops=max(1, settings.steps), step_size=settings.rate
         )
-        given = LinearLoopedTransformer.gradient_descent(dims=dims, loops=1, step_size=rate)
-        self.blueprint = settings.blueprint()
-        self.steps = settings.steps
-        self.to(torch.float64).load_state_dict(given.state_dict())
-
-    @cached_property
-    def name(self) -> str:
-        """The circuit's name among `innerloop.circuits.NAMES`."""
-        return self.blueprint.name
+        super().__init__(settings.blueprint(), model.config, model.state_dict())

@@ -73,24 +73,24 @@ def _check_names(program: Program, part: Primitive, where: str) -> None:
 def _check_sizes(program: Program, part: Primitive, where: str) -> None:
     size = {name: program.by_name[name].size for name in (*part.reads, part.to)}
     if isinstance(part, Mov):
-        expected, found = [size[part.source]], [size[part.to]]
+        expected, given = [size[part.source]], [size[part.to]]
         _check_places(program, part, where)
     elif isinstance(part, Mul):
         a, b, c = part.shape
         expected = [a * b, b * c, a * c]
-        found = [size[part.left], size[part.right], size[part.to]]
+        given = [size[part.left], size[part.right], size[part.to]]
     elif isinstance(part, Div):
-        expected, found = [size[part.value], 1], [size[part.to], size[part.divisor]]
+        expected, given = [size[part.value], 1], [size[part.to], size[part.divisor]]
         if part.square is not None:
-            expected, found = [*expected, 1], [*found, size[part.square]]
+            expected, given = [*expected, 1], [*given, size[part.square]]
     else:
         expected = [(size[part.to], size[name]) for name in part.reads]
-        found = [tuple(matrix.shape) for matrix, _ in part.terms]
+        given = [tuple(matrix.shape) for matrix, _ in part.terms]
         if part.constant is not None:
-            expected, found = [*expected, (size[part.to],)], [*found, tuple(part.constant.shape)]
-    if expected != found:
+            expected, given = [*expected, (size[part.to],)], [*given, tuple(part.constant.shape)]
+    if expected != given:
         raise ConfigurationError(
-            f"{where} has a {type(part).__name__.lower()} to {part.to!r} of sizes {found}, "
+            f"{where} has a {type(part).__name__.lower()} to {part.to!r} of sizes {given}, "
             f"expected {expected}: give registers that fit."
         )
 

@@ -27,7 +27,7 @@ class Representation(DescentSettings):
     seed: int = Field(default=0, ge=0, description="which representation is drawn")
     slope: FiniteFloat = Field(default=0.01, ge=0, le=1, description="of the leaky ReLU below zero")
     representation: tuple[Matrix, ...] | None = Field(
-        default=None, description="Phi, one matrix a layer, inputs by outputs; None: drawn"
+        default=None, description="Phi, one matrix per layer, inputs by outputs; None: drawn"
     )
     largest_output: Positive | None = Field(
         default=None,

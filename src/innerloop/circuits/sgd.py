@@ -15,7 +15,7 @@ from innerloop.circuits.program_settings import ProgramSettings
 
 
 class Sgd(ProgramSettings):
-    """w <- w - step_size (x (x.w - y) + penalty w), one example a layer, from w = 0.
+    """w <- w - step_size (x (x.w - y) + penalty w), one example per layer, from w = 0.
 
     Every token carries w and its own prediction f = x.w. Example j moves f by - step_size (x.x_j)
     (f_j - y_j), and the token y_j, which has taken over x_j, carries both f_j and y_j. Inputs do
@@ -77,7 +77,7 @@ class Sgd(ProgramSettings):
         return 2 * self._kept - self.rate * self.input_bound**2
 
     def program(self) -> Program:
-        """Inputs onto y tokens, and x.x_0; then a layer an example."""
+        """Inputs onto y tokens, and x.x_0; then one layer per example."""
         return Program(
             name="sgd",
             dims=self.dims,

@@ -44,7 +44,7 @@ class ShermanMorrison(ProgramSettings):
         return self.input_bound**2 / self.penalty
 
     def program(self) -> Program:
-        """Inputs onto y tokens, A x and c; then three layers an example."""
+        """Inputs onto y tokens, A x and c; then three layers per example."""
         steps = (group for j in range(self.steps) for group in self._step(j))
         return Program(
             name="sherman-morrison",

@@ -10,7 +10,7 @@ from innerloop.circuits.causal_gradient_descent import CausalGradientDescent
 from innerloop.circuits.chain import Chain
 from innerloop.circuits.circuit import Circuit, CircuitSettings
 from innerloop.circuits.linear_attention import LinearAttention
-from innerloop.circuits.linear_looped import LinearLooped, LinearLoopedCircuit
+from innerloop.circuits.linear_looped import LinearLooped
 from innerloop.circuits.newton_relu import NewtonRelu
 from innerloop.circuits.newton_softmax import NewtonSoftmax
 from innerloop.circuits.representation import Representation
@@ -37,7 +37,7 @@ NAMES = tuple(CIRCUITS)
 """What `compile` takes."""
 
 
-def compile(name: str, **settings: Any) -> Circuit | LinearLoopedCircuit:
+def compile(name: str, **settings: Any) -> Circuit:
     """A known algorithm as the weights of a transformer: `compile("newton-relu", dims=5, steps=8)`.
 
     Settings are those of the circuit's own configuration; an unknown one is refused by name.

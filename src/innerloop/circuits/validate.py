@@ -21,7 +21,7 @@ def validate(blueprint: Blueprint) -> None:
     if blueprint.answer.rows != blueprint.outputs:
         raise ConfigurationError(
             f"the answer of {blueprint.name} has {blueprint.answer.rows} numbers, expected "
-            f"{blueprint.outputs}: one an output."
+            f"{blueprint.outputs}: one per output."
         )
     _check_weights(blueprint)
 
@@ -89,7 +89,7 @@ def _check_layer(blueprint: Blueprint, layer: Layer, where: str) -> None:
 
 
 def _check_write(
-    blueprint: Blueprint, slot: Slot, found: tuple[int, ...], expected: tuple[int, ...], where: str
+    blueprint: Blueprint, slot: Slot, shape: tuple[int, ...], expected: tuple[int, ...], where: str
 ) -> None:
     """Refuse a write to a slot that is not the circuit's, or of another shape than the slot's."""
     if blueprint.residual.slots.get(slot.name) is not slot:
@@ -97,9 +97,9 @@ def _check_write(
             f"{where} of {blueprint.name} writes slot {slot.name!r}, which is not declared: "
             "declare it first."
         )
-    if found != expected:
+    if shape != expected:
         raise ConfigurationError(
-            f"{where} of {blueprint.name} writes {found} numbers to slot {slot.name!r}, expected "
+            f"{where} of {blueprint.name} writes {shape} numbers to slot {slot.name!r}, expected "
             f"{expected}."
         )
 

@@ -162,7 +162,7 @@ def _failures(cases: Sequence[Case]) -> Iterator[str]:
     """Where circuits that fail do so first."""
     for case in cases:
         if not case.holds:
-            yield f"d={case.dims}, n={case.points}: {case.found}"
+            yield f"d={case.dims}, n={case.points}: {case.verification}"
 
 
 def _record(case: Case) -> dict[str, Any]:

@@ -5,11 +5,14 @@ from innerloop.core.fixed_point import FixedPoint, run_to_fixed_point
 from innerloop.core.iterate import Trajectory, iterate, predict, trajectory
 from innerloop.core.learner import Learner, OneShot, Traits
 from innerloop.core.prompt import Prompt, expand_prefixes
+from innerloop.core.state_parts import HiddenStates, MovingPart
 from innerloop.core.task import Task
 
 __all__ = [
     "FixedPoint",
+    "HiddenStates",
     "Learner",
+    "MovingPart",
     "OneShot",
     "Prompt",
     "Task",

@@ -144,11 +144,11 @@ def check_resumable(learner: AnyLearner, setting: Setting) -> None:
             learner.read(prompt, state), answer, setting, learner,
             "changes a state that it has given out",
         )  # fmt: skip
-    half = states[total // 2]
-    for k in range(total // 2, total):
-        half = learner.step(prompt, half, k)
+    half = total // 2
+    again = iterate(learner, prompt, steps=total - half, start=(states[half], half))
+    for state, answer in zip(again, straight[half:], strict=True):
         same(
-            learner.read(prompt, half), straight[k + 1], setting, learner,
+            learner.read(prompt, state), answer, setting, learner,
             "goes on differently from a state that it was in before",
         )  # fmt: skip
 
@@ -187,20 +187,20 @@ def check_weights(learner: AnyLearner, setting: Setting) -> None:
 
 
 def check_moving(learner: AnyLearner, setting: Setting) -> None:
-    """A state moved by hand to where another stands is that other state, for `read` and `step`."""
+    """A state given the moving part of another is that other state, for `read` and `step`."""
     prompt = first_question(named_prompts(setting)["plain"], learner)
     _, one, two = iterate(learner, prompt, steps=2)
     try:
-        before, moving = learner.moving(one).clone(), learner.moving(two).clone()  # (B, ...) each
+        part = learner.moving
     except NotSupportedError:
         return
+    before, moving = part.get(one).clone(), part.get(two).clone()  # (B, ...) each
     if moving.shape[0] != prompt.batch:
         raise ContractViolation(f"{learner.name} has a moving part that is not batch first.")
-    try:
-        moved = learner.with_moving(one, moving)
-    except NotSupportedError:
+    if part.replace is None:
         return
-    same(learner.moving(one), before, setting, learner, "changes a state by moving it")
+    moved = part.put(one, moving)
+    same(part.get(one), before, setting, learner, "changes a state by moving it")
     further = learner.step(prompt, moved, 2), learner.step(prompt, two, 2)
     for this, that in ((moved, two), further):
         same(

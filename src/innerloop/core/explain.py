@@ -22,7 +22,7 @@ def explain(error: ValidationError, kind: type[Any]) -> str:
     """Turn the first complaint about a `kind` into one sentence that names the key."""
     complaints = error.errors(include_url=False)
     # A misspelt key is often missing as well: say what was written, not what was not.
-    first = next((found for found in complaints if found["type"] in _UNKNOWN), complaints[0])
+    first = next((one for one in complaints if one["type"] in _UNKNOWN), complaints[0])
     owner, last = kind.__name__, str(first["loc"][-1]) if first["loc"] else ""
     if first["type"] in _UNKNOWN and not fields_of(kind):
         return f"{owner} has no settings: leave {last!r} out."
@@ -38,12 +38,12 @@ def explain(error: ValidationError, kind: type[Any]) -> str:
         return f"{reason}{end}" if owner in reason else f"{owner}: {reason}{end}"
     # A union complains once an alternative; the paths differ in what a user has not written.
     reasons = [_reason(other["msg"]) for other in complaints if _keys(kind, other["loc"]) == place]
-    told = ", or ".join(dict.fromkeys(reasons))
-    end = "" if told.endswith("?") else "."
-    # A nested configuration is told by its key; printed whole, it would hide the reason.
-    found = first["input"]
-    value = "" if isinstance(found, dict | BaseModel) else f" is {found!r}"
-    return f"the key {'.'.join(place)!r} of {owner}{value}: {told}{end}"
+    reason = ", or ".join(dict.fromkeys(reasons))
+    end = "" if reason.endswith("?") else "."
+    # A nested configuration is named by its key; printed whole, it would hide the reason.
+    given = first["input"]
+    value = "" if isinstance(given, dict | BaseModel) else f" is {given!r}"
+    return f"the key {'.'.join(place)!r} of {owner}{value}: {reason}{end}"
 
 
 def _keys(kind: type[Any], path: tuple[int | str, ...]) -> list[str]:

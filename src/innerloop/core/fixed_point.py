@@ -7,12 +7,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from innerloop.core.errors import (
-    ConfigurationError,
-    FixedPointError,
-    NotSupportedError,
-    unknown,
-)
+from innerloop.core.errors import ConfigurationError, FixedPointError, NotSupportedError, unknown
+from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.core.state import clone_state, put_state, select_state
@@ -36,7 +32,7 @@ class FixedPoint:
     residuals: Tensor
     """(B,) float64: norm of the last step's change over max(1, norm of the iterate)."""
     converged: Tensor
-    """(B,) bool: the residual came below the tolerance."""
+    """(B,) bool: the residual is within the tolerance."""
     diverged: Tensor
     """(B,) bool: the iterate grew without bound, or is not finite."""
 
@@ -71,8 +67,8 @@ def run_to_fixed_point(
     a FixedPointError that says how many; without it, inspect the result. No gradients are kept.
     """
     _check_arguments(learner, tolerance, max_steps, memory, acceleration)
-    running = learner.init(prompt)
-    limit = _limit(learner.moving(running), tolerance)
+    moving, running = learner.moving, learner.init(prompt)
+    limit = _limit(moving.get(running), tolerance)
     state = clone_state(running)  # filled in as prompts stop
     batch, device = prompt.batch, prompt.xs.device
     steps = torch.zeros(batch, dtype=torch.int64, device=device)
@@ -85,9 +81,8 @@ def run_to_fixed_point(
     anderson = _Anderson(memory) if acceleration == "anderson" else None
     bound: Tensor | None = None  # (R,)
     for k in range(max_steps):
-        before = _flat(learner.moving(running)).double()  # (R, D)
-        stepped = learner.step(part, running, k)
-        after = _flat(learner.moving(stepped)).double()  # (R, D)
+        _, stepped = iterate(learner, part, steps=1, start=(running, k))
+        before, after = (_flat(moving.get(each)) for each in (running, stepped))  # (R, D) each
         size = after.norm(dim=1)  # (R,)
         bound = GROWTH * size.clamp(min=1) if bound is None else bound
         residual = (after - before).norm(dim=1) / size.clamp(min=1)  # (R,)
@@ -109,9 +104,9 @@ def run_to_fixed_point(
             if anderson is not None:
                 anderson.keep(going)
         if anderson is not None:
-            like = learner.moving(stepped)  # (R, ...)
+            like = moving.get(stepped)  # (R, ...)
             proposed = anderson.propose(before, after).reshape(like.shape).to(like.dtype)
-            stepped = learner.with_moving(stepped, proposed)
+            stepped = moving.put(stepped, proposed)
         running = stepped
 
     result = FixedPoint(
@@ -128,7 +123,7 @@ def run_to_fixed_point(
 
 
 class _Anderson:
-    """Type-II Anderson acceleration of z <- g(z), one small least-squares problem a prompt.
+    """Type-II Anderson acceleration of z <- g(z), one small least-squares problem per prompt.
 
     The next iterate is g_k - sum_j c_j (g_{j+1} - g_j), with c minimising
     |f_k - sum_j c_j (f_{j+1} - f_j)|, f = g(z) - z (Walker & Ni 2011).
@@ -192,7 +187,7 @@ class _Anderson:
 
 
 def _flat(moving: Tensor) -> Tensor:
-    return moving.reshape(moving.shape[0], -1)  # (R, D)
+    return moving.reshape(moving.shape[0], -1).double()  # (R, D)
 
 
 def _check_arguments(

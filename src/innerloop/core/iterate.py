@@ -29,16 +29,31 @@ class Trajectory:
 
 
 def iterate(
-    learner: Learner[State], prompt: Prompt, *, steps: int | None = None
+    learner: Learner[State],
+    prompt: Prompt,
+    *,
+    steps: int | None = None,
+    start: tuple[State, int] | None = None,
 ) -> Iterator[State]:
-    """Yield the state before the first step and after each: steps + 1 states."""
-    return _states(learner, prompt, _number_of_steps(learner, steps))
+    """Yield the state before the first step and after each: steps + 1 states.
+
+    `start` is a state to continue from and the number of steps that led to it; that state comes
+    first, and `steps` counts those beyond it, by default what is left of the learner's own. So k
+    steps and then more are all of them at once.
+    """
+    taken = 0 if start is None else start[1]
+    total = _number_of_steps(learner, max(0, learner.steps - taken) if steps is None else steps)
+    if taken < 0:
+        raise ConfigurationError(f"start is after {taken} steps, expected 0 or more.")
+    return _states(learner, prompt, start, range(taken, taken + total))
 
 
-def _states(learner: Learner[State], prompt: Prompt, total: int) -> Iterator[State]:
-    state = learner.init(prompt)
+def _states(
+    learner: Learner[State], prompt: Prompt, start: tuple[State, int] | None, steps: range
+) -> Iterator[State]:
+    state = learner.init(prompt) if start is None else start[0]
     yield state
-    for k in range(total):
+    for k in steps:
         state = learner.step(prompt, state, k)
         yield state
 
@@ -57,7 +72,7 @@ def trajectory(
     if not learner.traits.causal:
         if states:
             raise ConfigurationError(
-                f"{learner.name} is not causal: it has one state a prefix. Iterate it on the "
+                f"{learner.name} is not causal: it has one state per prefix. Iterate it on the "
                 "prompts of expand_prefixes instead."
             )
         return Trajectory(predictions=_expanded(learner, prompt, steps, every_step=True))

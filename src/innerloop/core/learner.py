@@ -2,7 +2,6 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from innerloop.core.errors import NotSupportedError
 from innerloop.core.prompt import Prompt
+from innerloop.core.state_parts import HiddenStates, MovingPart
 
 State = TypeVar("State")
 
@@ -52,12 +52,12 @@ class Learner(ABC, Generic[State]):
     @cached_property
     def name(self) -> str:
         """How tables and legends call it: the class, and every setting that is not the default."""
-        told = [
+        given = [
             f"{name}={_short(value)}"
             for name, value, default in _settings(self)
             if not _equal(value, default)
         ]
-        return f"{type(self).__name__}({', '.join(told)})" if told else type(self).__name__
+        return f"{type(self).__name__}({', '.join(given)})" if given else type(self).__name__
 
     @abstractmethod
     def init(self, prompt: Prompt) -> State:
@@ -84,24 +84,15 @@ class Learner(ABC, Generic[State]):
             "Fit weights to its answers at many queries instead."
         )
 
-    def features(self, prompt: Prompt, state: State) -> Tensor:
-        """The hidden states (B, tokens, width), for models: what probes read."""
+    @property
+    def hidden_states(self) -> HiddenStates[State]:
+        """The hidden states, for models: what probes read and readouts are fitted to."""
         raise NotSupportedError(f"{self.name} has no hidden states: it is not a model.")
 
-    def input_tokens(self, prompt: Prompt) -> Sequence[int]:
-        """Where each of the n points' x stands among the tokens of `features`.
-
-        Of a causal model, the tokens up to x_i's know x_0 .. x_i and y_0 .. y_{i-1} and no more.
-        """
-        raise NotSupportedError(f"{self.name} has no tokens: it is not a model.")
-
-    def readout_inputs(self, prompt: Prompt, state: State) -> Tensor:
-        """What a linear readout turns into answers, for models: what others are fitted to.
-
-        (B, n, width) at x_i, or (B, n, q, width) at the prompt's queries; the width is the same at
-        every step.
-        """
-        raise NotSupportedError(f"{self.name} has no readout: it is not a model.")
+    @property
+    def moving(self) -> MovingPart[State]:
+        """The part of the state that the steps move, for iterative learners."""
+        raise NotSupportedError(f"{self.name} has no moving part: it does not iterate.")
 
     def bytes_per_prompt(self, prompt: Prompt) -> int:
         """About how much memory one prompt takes while the learner runs.
@@ -109,20 +100,6 @@ class Learner(ABC, Generic[State]):
         A learner that is not causal is run on as many expanded prefixes at a time as fit.
         """
         return 64 * prompt.xs[0].numel() * prompt.xs.element_size()
-
-    def moving(self, state: State) -> Tensor:
-        """The part of the state that the steps move, batch first: (B, ...).
-
-        Fixed points, their acceleration and Jacobians work on it.
-        """
-        raise NotSupportedError(f"{self.name} has no moving part: it does not iterate.")
-
-    def with_moving(self, state: State, moving: Tensor) -> State:
-        """The state with its moving part replaced; the step must be a function of it alone."""
-        raise NotSupportedError(
-            f"{self.name} cannot be moved by hand: its steps depend on more than their last "
-            "iterate. Run it without acceleration."
-        )
 
 
 class OneShot(Learner[Tensor]):

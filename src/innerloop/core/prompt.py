@@ -4,7 +4,7 @@ Shapes, here and in every file of the library:
 B prompts, n points, d input dimensions, k outputs, q queries at each point.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Prompt:
-    """Examples (x_0, y_0), (x_1, y_1), ... of one unknown function a prompt.
+    """Examples (x_0, y_0), (x_1, y_1), ... of one unknown function per prompt.
 
     The prediction at point i may use x_0 .. x_i and y_0 .. y_{i-1}: i examples and a question.
     Shapes, dtypes and devices are checked here; values are checked where data enters the
@@ -84,6 +84,27 @@ class Prompt:
             )
         return prompt
 
+    @classmethod
+    def cat(cls, prompts: Sequence["Prompt"]) -> "Prompt":
+        """All prompts as one batch, in order.
+
+        They must agree in layout, types, sizes and in which tensors they have: queries, `scored`
+        and the keys of the truth. Drop a truth that differs first: `replace(prompt, truth={})`.
+        """
+        if not prompts:
+            raise PromptError("there are no prompts to concatenate: give at least one.")
+        parts = [prompt._tensors() for prompt in prompts]
+        first = prompts[0]._kind()
+        for prompt in prompts[1:]:
+            kind = prompt._kind()
+            for name in (*first, *kind):
+                if first.get(name) != kind.get(name):
+                    raise PromptError(
+                        f"prompts that differ in {name} are no batch: {kind.get(name, 'none')} "
+                        f"beside {first.get(name, 'none')}. Concatenate prompts of one kind."
+                    )
+        return prompts[0]._with({name: torch.cat([p[name] for p in parts]) for name in parts[0]})
+
     @property
     def batch(self) -> int:
         """B, the number of prompts."""
@@ -125,30 +146,38 @@ class Prompt:
             real = value.is_floating_point()
             return value.to(device=device, dtype=dtype if real else None)
 
-        return replace(
-            self,
-            xs=cast(self.xs),
-            ys=cast(self.ys),
-            queries=None if self.queries is None else cast(self.queries),
-            scored=None if self.scored is None else cast(self.scored),
-            truth={name: cast(value) for name, value in self.truth.items()},
-        )
+        return self._with({name: cast(value) for name, value in self._tensors().items()})
 
     def select(self, which: slice | Tensor) -> "Prompt":
         """Keep some of the prompts: a slice, indices, or a mask over the batch."""
-        return replace(
-            self,
-            xs=self.xs[which],
-            ys=self.ys[which],
-            queries=None if self.queries is None else self.queries[which],
-            scored=None if self.scored is None else self.scored[which],
-            truth={name: value[which] for name, value in self.truth.items()},
-        )
+        return self._with({name: value[which] for name, value in self._tensors().items()})
 
     def ask(self, queries: Tensor | None) -> "Prompt":
         """The same examples with other queries (B, n, q, d); the truth about the old ones goes."""
         truth = {name: value for name, value in self.truth.items() if name != "query_ys"}
         return replace(self, queries=queries, truth=truth)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """All tensors that there are, by name, batch first."""
+        own = {"xs": self.xs, "ys": self.ys, "queries": self.queries, "scored": self.scored}
+        truth = {f"truth[{name!r}]": value for name, value in self.truth.items()}
+        return {name: value for name, value in own.items() if value is not None} | truth
+
+    def _with(self, tensors: Mapping[str, Tensor]) -> "Prompt":
+        """The prompt with others in the place of its tensors."""
+        return replace(
+            self, xs=tensors["xs"], ys=tensors["ys"],
+            queries=tensors.get("queries"), scored=tensors.get("scored"),
+            truth={name: tensors[f"truth[{name!r}]"] for name in self.truth},
+        )  # fmt: skip
+
+    def _kind(self) -> dict[str, str]:
+        """What must be the same for prompts to make one batch, by name."""
+        sizes = {
+            name: f"{value.dtype} of shape (B, {', '.join(map(str, value.shape[1:]))})"
+            for name, value in self._tensors().items()
+        }
+        return {"layout": self.layout} | sizes
 
     def require_finite(self) -> None:
         """Refuse NaN and infinity."""

@@ -78,6 +78,14 @@ class Task(Config):
         """The most points that a prompt can have; None if there is no limit."""
         return None
 
+    @property
+    def unshiftable(self) -> str | None:
+        """Why `innerloop.tasks.shifts` cannot shift it; None where they can."""
+        return (
+            "it labels no inputs with a function, its inputs are its outputs; "
+            "give a task such as LinearRegression"
+        )
+
     @abstractmethod
     def draw(self, batch: int, points: int, generator: torch.Generator) -> Prompt:
         """Draw the prompts; every random number comes from the generator."""

@@ -26,7 +26,7 @@ class FromFunction(OneShot):
 
     Its prediction at i may use x_0 .. x_i and y_0 .. y_{i-1} only; `check_learner` finds out if it
     peeks. A function that does not keep to that by itself, say a regression on all it is given,
-    takes `traits=Traits(causal=False)`: it is then called once a prefix length, on prompts whose
+    takes `traits=Traits(causal=False)`: it is then called once per prefix length, on prompts whose
     last y is 0, and only its last prediction counts. So are all functions for other queries
     than x_i.
     """
@@ -97,9 +97,9 @@ class FromEstimator(OneShot):
     def _require_estimator(cls, estimator: Any) -> Any:
         missing = [m for m in ("fit", "predict", "get_params") if not hasattr(estimator, m)]
         if missing or isinstance(estimator, type):
-            told = f"the class {estimator.__name__}" if isinstance(estimator, type) else "this"
+            given = f"the class {estimator.__name__}" if isinstance(estimator, type) else "this"
             raise ValueError(
-                f"{told} is not a scikit-learn estimator with fit, predict and get_params: "
+                f"{given} is not a scikit-learn estimator with fit, predict and get_params: "
                 "give an instance of one, for example Ridge()"
             )
         return estimator

@@ -17,7 +17,7 @@ from innerloop.learners._estimators import Reals, fit_each_prefix
 class Boosting(OneShot):
     """XGBoost's regression trees on each prefix.
 
-    One model a prefix and output; a baseline of Garg et al. (2022). `rounds` trees of at most
+    One model per prefix and output; a baseline of Garg et al. (2022). `rounds` trees of at most
     `depth` levels, each fitted to what the ones before leave of the squared error and added
     `learning_rate` times; all else as XGBoost has it. Nothing is drawn at random. Split points are
     searched exactly: on a hundred examples that is faster than histograms. An empty prefix answers

@@ -11,6 +11,7 @@ from innerloop.core.config import STRICT
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
 from innerloop.core.state import map_state
+from innerloop.core.state_parts import MovingPart
 from innerloop.learners.prefix import (
     LinearLearner,
     cached_rows,
@@ -42,7 +43,7 @@ class ConjugateGradient(LinearLearner[ConjugateState]):
     After K steps the weights are the best in the span of X'y, S X'y, .., S^(K-1) X'y, with S = X'X.
     This is Hestenes and Stiefel's method for least squares (CGLS), which multiplies by X and X' in
     turn: it never forms S, whose rounding is that of the squared condition number. Residuals are
-    computed anew at every step; a recurrence would keep n numbers more a prefix and output.
+    computed anew at every step; a recurrence would keep n numbers more per prefix and output.
 
     In exact arithmetic d steps end at the least squares solution of least norm. In floating point
     that holds for small condition numbers only, see docs/conjugate-gradient.md. The path depends
@@ -74,9 +75,10 @@ class ConjugateGradient(LinearLearner[ConjugateState]):
         """The iterate."""
         return state.weights
 
-    def moving(self, state: ConjugateState) -> Tensor:
+    @property
+    def moving(self) -> MovingPart[ConjugateState]:
         """The iterate; the steps depend on the direction as well, so it cannot be replaced."""
-        return state.weights
+        return MovingPart(self.name, lambda state: state.weights)
 
 
 def _step(xs: Tensor, ys: Tensor, state: ConjugateState) -> ConjugateState:

@@ -13,6 +13,7 @@ from innerloop.core.config import STRICT
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
+from innerloop.core.state_parts import MovingPart
 from innerloop.learners.prefix import (
     LinearLearner,
     cached_rows,
@@ -64,7 +65,7 @@ class GradientDescent(LinearLearner[DescentState]):
             if len(self.start) != prompt.dims:
                 raise ConfigurationError(
                     f"start has {len(self.start)} numbers and the prompt {prompt.dims} dimensions: "
-                    "give one number a dimension."
+                    "give one number per dimension."
                 )
             weights += torch.tensor(self.start, dtype=torch.float64, device=weights.device)[:, None]
         return DescentState(weights, self._rates(prompt))
@@ -83,13 +84,14 @@ class GradientDescent(LinearLearner[DescentState]):
         """The iterate."""
         return state.weights
 
-    def moving(self, state: DescentState) -> Tensor:
+    @property
+    def moving(self) -> MovingPart[DescentState]:
         """The iterate."""
-        return state.weights
-
-    def with_moving(self, state: DescentState, moving: Tensor) -> DescentState:
-        """Continue from another iterate."""
-        return replace(state, weights=moving)
+        return MovingPart(
+            self.name,
+            lambda state: state.weights,
+            lambda state, weights: replace(state, weights=weights),
+        )
 
     def _rates(self, prompt: Prompt) -> Tensor:
         """What the gradient of the sum is multiplied by: (B, n)."""

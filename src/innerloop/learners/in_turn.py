@@ -1,4 +1,4 @@
-"""A learner's answers by prefix, given out one example a step."""
+"""A learner's answers by prefix, given out one example per step."""
 
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
@@ -31,7 +31,7 @@ class InTurn(LinearLearner[TurnState]):
     """A linear learner that takes the examples in one at a time: after t steps, min(t, i) of i.
 
     After t steps prefix i answers with the weights that the learner has after its first min(t, i)
-    examples. This is how a circuit that takes an example a step compares with learners whose
+    examples. This is how a circuit that takes one example per step compares with learners whose
     answer is complete at once: online gradient descent, Sherman-Morrison updates, ridge.
 
     Fewer steps than examples leave the last ones out, so their order counts.

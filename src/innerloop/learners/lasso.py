@@ -5,7 +5,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from innerloop.core.chunks import BUDGET, map_prompts, rows_within_budget
+from innerloop.core.chunks import map_prompts, rows_within_budget
 from innerloop.core.config import STRICT
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
@@ -41,9 +41,10 @@ class Lasso(LinearLearner[Tensor]):
         """The weights of each prefix: (B, n, d, k)."""
         dims, points = prompt.dims, prompt.points
         problem = tensor_bytes(2 * dims * dims + 8 * points * dims + 2 * points * points)
+        rows = rows_within_budget(problem * prompt.outputs)
         if prompt.xs.device.type == "cpu":
-            problem = max(problem, BUDGET // TOGETHER)
-        return map_prompts(self._solve, prompt, bytes_per_prompt=problem * prompt.outputs)
+            rows = min(rows, max(1, TOGETHER // prompt.outputs))
+        return map_prompts(self._solve, prompt, rows=rows)
 
     def _solve(self, prompt: Prompt) -> Tensor:
         xs = prompt.xs.double().repeat_interleave(prompt.outputs, dim=0)  # (N, n, d), N = B k

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
+from innerloop.core.chunks import map_prompts, rows_within_budget
 from innerloop.core.config import STRICT
 from innerloop.core.learner import OneShot, Traits
 from innerloop.core.prompt import Prompt
@@ -40,21 +41,18 @@ class NearestNeighbors(OneShot):
     @cached_property
     def name(self) -> str:
         """As the settings are given: `weights`, not `weighting`."""
-        told = [f"k={self.k}"] if self.k != 3 else []
-        told += [f"weights={self.weighting}"] if self.weighting != "uniform" else []
-        return f"NearestNeighbors({', '.join(told)})" if told else "NearestNeighbors"
+        given = [f"k={self.k}"] if self.k != 3 else []
+        given += [f"weights={self.weighting}"] if self.weighting != "uniform" else []
+        return f"NearestNeighbors({', '.join(given)})" if given else "NearestNeighbors"
 
     def init(self, prompt: Prompt) -> Tensor:
         """The answers, for a few prompts at a time."""
-        batch, points, number, _ = prompt.asked.shape
-        bytes_per_prefix = 8 * number * points
-        prefixes = max(1, min(_PREFIXES, points, _BYTES // bytes_per_prefix))
-        rows = max(1, _BYTES // (bytes_per_prefix * prefixes))
-        parts = [
-            self._prefixes(prompt.select(slice(start, start + rows)), prefixes)
-            for start in range(0, batch, rows)
-        ]
-        return torch.cat(parts).reshape(prompt.prediction_shape)
+        _, points, number, _ = prompt.asked.shape
+        one = 8 * number * points  # bytes of a prefix
+        prefixes = min(_PREFIXES, points, rows_within_budget(one, at_most=_BYTES))
+        rows = rows_within_budget(one * prefixes, at_most=_BYTES)
+        answers = map_prompts(lambda part: self._prefixes(part, prefixes), prompt, rows=rows)
+        return answers.reshape(prompt.prediction_shape)
 
     def _prefixes(self, prompt: Prompt, number: int) -> Tensor:
         """Answers (B, n, q, k), for a number of prefixes at a time."""
@@ -104,11 +102,11 @@ def _smallest(values: Tensor, number: int) -> tuple[Tensor, Tensor]:
     By repeated minima, which find the earliest of equal values: topk promises no order among
     them, and a stable sort pays only from about 15 neighbours on. Crosses out `values`.
     """
-    found: list[Tensor] = []
+    smallest: list[Tensor] = []
     places: list[Tensor] = []
     for _ in range(number):
         value, place = values.min(dim=-1, keepdim=True)  # (..., 1)
         values.scatter_(-1, place, torch.inf)
-        found.append(value)
+        smallest.append(value)
         places.append(place)
-    return torch.cat(found, dim=-1), torch.cat(places, dim=-1)
+    return torch.cat(smallest, dim=-1), torch.cat(places, dim=-1)

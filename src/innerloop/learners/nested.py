@@ -23,11 +23,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from innerloop.core.chunks import BUDGET
+from innerloop.core.chunks import rows_within_budget, slices
 from innerloop.learners.prefix import tensor_bytes
 
 CACHE = 2**22
-"""Bytes of temporaries a chunk on a CPU: what stays near it is worked on several times faster."""
+"""Bytes of temporaries per chunk on a CPU: what stays near it is worked on several times faster."""
 REFINED = ((1e6, 1e9, 1), (1e9, 1e11, 2))
 """Condition numbers, from and to, and the refinements that they call for. Weights are off by less
 than 1e-16 times the number (measured), also relative to the smaller ones after the peak, and each
@@ -85,8 +85,8 @@ def chunks(xs: Tensor, ys: Tensor) -> Iterator[slice]:
     batch, points, dims = xs.shape
     block = max(BLOCK, dims)
     one = tensor_bytes((points + 4 * dims) * dims + (points + block) * block, ys.shape[2])
-    rows = max(1, (CACHE if xs.device.type == "cpu" else BUDGET) // one)
-    return (slice(start, start + rows) for start in range(0, batch, rows))
+    at_most = CACHE if xs.device.type == "cpu" else None
+    return slices(batch, rows_within_budget(one, at_most=at_most))
 
 
 def _solve(xs: Tensor, ys: Tensor, penalty: float, refinements: int, weights: Tensor) -> Tensor:

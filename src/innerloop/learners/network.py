@@ -10,10 +10,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
+from innerloop.core.chunks import rows_within_budget, slices
 from innerloop.core.config import STRICT
 from innerloop.core.learner import Learner, Traits
 from innerloop.core.prompt import Prompt
 from innerloop.core.state import map_state
+from innerloop.core.state_parts import MovingPart
 
 _PREFIXES = 8
 """Prefixes trained together: they share the examples of the longest, the rest is masked."""
@@ -107,18 +109,25 @@ class NetworkByAdam(Learner[AdamState]):
             answers[:, i] = answer
         return answers.reshape(prompt.prediction_shape).to(prompt.xs.dtype)
 
-    def moving(self, state: AdamState) -> Tensor:
+    @property
+    def moving(self) -> MovingPart[AdamState]:
         """The parameters: (B, n (h (d + 1) + k (h + 1)))."""
-        layers = state.parameters
-        return torch.cat([layers.hidden.flatten(1), layers.output.flatten(1)], dim=1)
+
+        def get(state: AdamState) -> Tensor:
+            layers = state.parameters
+            return torch.cat([layers.hidden.flatten(1), layers.output.flatten(1)], dim=1)
+
+        return MovingPart(self.name, get)
 
     def _blocks(self, prompt: Prompt) -> Iterator[tuple[slice, slice]]:
         """Prompts and prefixes (1 and longer) that are trained together."""
-        for first in range(1, prompt.points, _PREFIXES):
-            last = min(first + _PREFIXES, prompt.points)
-            rows = max(1, _BYTES // (8 * self.hidden * (last - first) * (last - 1)))
-            for start in range(0, prompt.batch, rows):
-                yield slice(start, start + rows), slice(first, last)
+        one = 8 * self.hidden * prompt.points  # bytes of a prefix
+        number = min(_PREFIXES, rows_within_budget(one))
+        for first in range(1, prompt.points, number):
+            last = min(first + number, prompt.points)
+            size = 8 * self.hidden * (last - first) * (last - 1)
+            for prompts in slices(prompt.batch, rows_within_budget(size, at_most=_BYTES)):
+                yield prompts, slice(first, last)
 
     def _adam(self, old: AdamState, gradient: Layers, new: AdamState, k: int) -> None:
         """Step k of Kingma and Ba (2015); running means are corrected for their start at 0."""
@@ -154,7 +163,7 @@ def gradients(layers: Layers, xs: Tensor, ys: Tensor, first: int) -> Layers:
     outputs, seen = ys.shape[2], xs.shape[1]
     flat = layers.hidden.reshape(rows, prefixes * units, -1)  # (R, p h, d + 1)
     with_one = torch.cat([xs.mT, torch.ones_like(xs.mT[:, :1])], dim=1)  # (R, d + 1, m)
-    # One product a prompt: all networks of a prompt see the same examples.
+    # One product per prompt: all networks of a prompt see the same examples.
     active = torch.bmm(flat, with_one).relu_().reshape(rows * prefixes, units, seen)
     output = layers.output.reshape(rows * prefixes, outputs, units + 1)  # (R p, k, h + 1)
     answer = torch.baddbmm(output[..., -1:], output[..., :-1], active)  # (R p, k, m)

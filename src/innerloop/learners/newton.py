@@ -11,9 +11,9 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from innerloop.core.config import STRICT
-from innerloop.core.errors import NotSupportedError
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
+from innerloop.core.state_parts import MovingPart
 from innerloop.learners.prefix import LinearLearner, moments, smaller_grams
 
 NULL = 4 * torch.finfo(torch.float64).eps
@@ -37,7 +37,7 @@ class NewtonState:
     moment: Tensor
     """(B, n, r, k) X'y."""
     basis: Tensor
-    """(B, n, r, d) the eigenvectors, one a row; zero where S is."""
+    """(B, n, r, d) the eigenvectors, one per row; zero where S is."""
 
     def matrices(self) -> Tensor:
         """M itself: (B, n, d, d)."""
@@ -98,15 +98,18 @@ class Newton(LinearLearner[NewtonState]):
         products = state.inverse[..., None] * state.moment  # (B, n, r, k)
         return (products.mT @ state.basis).mT  # (B, n, d, k)
 
-    def moving(self, state: NewtonState) -> Tensor:
-        """The eigenvalues of M: their norm is M's."""
-        return state.inverse
+    @property
+    def moving(self) -> MovingPart[NewtonState]:
+        """The eigenvalues of M: their norm is M's.
 
-    def with_moving(self, state: NewtonState, moving: Tensor) -> NewtonState:
-        """Refused: zero is a fixed point too, and extrapolation ends there as often as at S^-1."""
-        raise NotSupportedError(
-            f"{self.name} cannot be moved by hand: from most places it ends at another fixed point "
-            "than the inverse. Run it without acceleration: its convergence is quadratic."
+        They cannot be replaced: zero is a fixed point, too, and extrapolation ends there as often
+        as at S^-1.
+        """
+        return MovingPart(
+            self.name,
+            lambda state: state.inverse,
+            refusal="from most places it ends at another fixed point than the inverse. Run it "
+            "without acceleration: its convergence is quadratic.",
         )
 
     def _start(self, gram: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Online gradient descent: one step an example, in order."""
+"""Online gradient descent: one step per example, in order."""
 
 from typing import Annotated
 

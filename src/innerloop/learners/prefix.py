@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from innerloop.core.chunks import rows_within_budget
+from innerloop.core.chunks import rows_within_budget, slices
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner, State
 from innerloop.core.prompt import Prompt
@@ -88,7 +88,7 @@ def residuals(xs: Tensor, ys: Tensor, weights: Tensor) -> Tensor:
     """Y - Xw on the examples of each prefix: (B, n, k, n), zero from the i-th example on.
 
     Takes (B, n, d), (B, n, k) and (B, n, d, k). This form needs no Gram matrices, which are n
-    times d by d a prompt, and reads each input once for all prefixes.
+    times d by d per prompt, and reads each input once for all prefixes.
     """
     batch, points, dims, outputs = weights.shape
     flat = weights.mT.reshape(batch, points * outputs, dims)  # (B, n k, d)
@@ -113,9 +113,7 @@ def pull_back(xs: Tensor, values: Tensor) -> Tensor:
 def cached_rows(prompt: Prompt) -> Iterator[slice]:
     """Slices of prompts whose residuals are small enough for the cache."""
     size = tensor_bytes(prompt.points, prompt.outputs, prompt.points)
-    rows = max(1, CHUNK // size)
-    for start in range(0, prompt.batch, rows):
-        yield slice(start, start + rows)
+    return slices(prompt.batch, rows_within_budget(size, at_most=CHUNK))
 
 
 def smaller_grams(prompt: Prompt) -> Iterator[tuple[int, Tensor]]:

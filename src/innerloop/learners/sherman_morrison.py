@@ -5,7 +5,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from innerloop.core.chunks import map_prompts
+from innerloop.core.chunks import map_prompts, rows_within_budget
 from innerloop.core.config import STRICT
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
@@ -29,7 +29,7 @@ class ShermanMorrison(LinearLearner[Tensor]):
     def init(self, prompt: Prompt) -> Tensor:
         """The weights of each prefix: (B, n, d, k)."""
         size = tensor_bytes(3 * prompt.dims + 2 * prompt.points * prompt.outputs, prompt.dims)
-        return map_prompts(self._run, prompt, bytes_per_prompt=size)
+        return map_prompts(self._run, prompt, rows=rows_within_budget(size))
 
     def _run(self, prompt: Prompt) -> Tensor:
         # Prompts last: every operation is then one pass over contiguous memory.

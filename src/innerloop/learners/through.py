@@ -12,6 +12,7 @@ from innerloop.core.config import STRICT
 from innerloop.core.errors import InnerloopError
 from innerloop.core.learner import Learner, Traits
 from innerloop.core.prompt import Prompt
+from innerloop.core.state_parts import MovingPart
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -66,13 +67,10 @@ class Through(Learner[Any]):
         answer = self.learner.read(self._transformed(prompt), state)  # (B, n[, q], k)
         return answer if self.finish is None else self.finish(answer)
 
-    def moving(self, state: Any) -> Tensor:
-        """The learner's moving part."""
-        return self.learner.moving(state)
-
-    def with_moving(self, state: Any, moving: Tensor) -> Any:
-        """The learner's state with its moving part replaced."""
-        return self.learner.with_moving(state, moving)
+    @property
+    def moving(self) -> MovingPart[Any]:
+        """The learner's: the states are the learner's own."""
+        return self.learner.moving
 
     def bytes_per_prompt(self, prompt: Prompt) -> int:
         """The learner's, on one transformed prompt."""

@@ -10,6 +10,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
+from innerloop.core.chunks import rows_within_budget, slices
 from innerloop.core.config import STRICT
 from innerloop.core.learner import OneShot, Traits
 from innerloop.core.prompt import Prompt
@@ -18,7 +19,7 @@ Reals = NDArray[np.float64]
 Places = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
-_ENTRIES = 2**19
+_BYTES = 2**23
 """Numbers sorted at once. Far below the memory budget: what stays in the cache is faster."""
 _EQUAL = 1e-9
 """Splits whose gains differ by less are equal; in units of a node's largest deviation, squared.
@@ -29,7 +30,7 @@ Two features that divide a node alike differ by rounding only, and rounding must
 class GreedyTree(OneShot):
     """A greedy regression tree (CART).
 
-    A regression tree a prefix, grown greedily (CART); a baseline of Garg et al. (2022). Each node
+    A regression tree per prefix, grown greedily (CART); a baseline of Garg et al. (2022). Each node
     takes the feature and threshold that leave the least squared error, summed over the outputs; it
     is split as long as its outputs differ and some feature does, down to `depth` (None: no limit).
     Thresholds lie midway between neighbouring values; a leaf answers its mean, an empty prefix 0.
@@ -50,9 +51,8 @@ class GreedyTree(OneShot):
             inputs, asked = np.sign(inputs), np.sign(asked)
         outputs = _array(prompt.ys)  # (B, n, k)
         answers = np.zeros((*asked.shape[:3], prompt.outputs))  # (B, n, q, k)
-        rows = max(1, 2 * _ENTRIES // (prompt.dims * prompt.points**2))
-        for start in range(0, prompt.batch if prompt.points > 1 else 0, rows):
-            part = slice(start, start + rows)
+        rows = rows_within_budget(8 * prompt.dims * prompt.points**2, at_most=_BYTES)
+        for part in slices(prompt.batch if prompt.points > 1 else 0, rows):
             _answer(inputs[part], outputs[part], asked[part], answers[part], self.depth)
         return torch.from_numpy(answers).reshape(prompt.prediction_shape).to(prompt.xs.device)
 

@@ -107,13 +107,13 @@ def read_weights(model: AnyModel, path: Path, *, dtype: str | None = None) -> No
             f"{path} is damaged or no safetensors file ({error}): take another copy of it."
         ) from error
     require_fit(tensors, model.state_dict(), path)
-    found = next(iter(tensors.values())).dtype
-    if dtype is not None and dtype != _type_name(found):
+    own = next(iter(tensors.values())).dtype
+    if dtype is not None and dtype != _type_name(own):
         raise InnerloopError(
-            f"{path} holds {_type_name(found)} numbers where {CONFIG} says {dtype}: the two files "
+            f"{path} holds {_type_name(own)} numbers where {CONFIG} says {dtype}: the two files "
             "are not of one model."
         )
-    model.to(found).load_state_dict(tensors)
+    model.to(own).load_state_dict(tensors)
 
 
 def require_fit(tensors: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:

@@ -73,7 +73,7 @@ def _import(
     _require_source(weights, source, path)
     config = _configuration(weights, source, path, heads=heads, loops=loops, inject=inject)
     model = InContextTransformer(config)
-    names = _names(source, config)
+    names = _names(source, model)
     tensors = {name: _as_ours(name, value, source, config) for name, value in weights.items()}
     expected = model.state_dict()
     # Under the file's own names, which are those that its owner knows.
@@ -85,19 +85,19 @@ def _import(
 
 def _read(path: Path) -> dict[str, Tensor]:
     """The weights of a file, without those that nothing uses."""
-    found = _unpickled(path)
+    weights = _unpickled(path)
     for key in ("model_state_dict", "model"):
-        if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
-            found = found[key]
-    named = isinstance(found, Mapping) and all(
-        isinstance(name, str) and isinstance(value, Tensor) for name, value in found.items()
+        if isinstance(weights, Mapping) and isinstance(weights.get(key), Mapping):
+            weights = weights[key]
+    named = isinstance(weights, Mapping) and all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in weights.items()
     )
     if not named:
         raise InnerloopError(
             f"{path} holds no weights: expected tensors by name, at the top or under 'model' or "
             "'model_state_dict'."
         )
-    return {name: value for name, value in found.items() if not _UNUSED.search(name)}
+    return {name: value for name, value in weights.items() if not _UNUSED.search(name)}
 
 
 def _unpickled(path: Path) -> Any:
@@ -123,16 +123,16 @@ def _unpickled(path: Path) -> Any:
 
 def _require_source(weights: Mapping[str, Tensor], source: Source, path: Path) -> None:
     """Refuse files of the other code, and of neither."""
-    found = next(
+    written_by = next(
         (s for s, start in reversed(_BEFORE.items()) if f"{start}wpe.weight" in weights), None
     )
-    if found is None:
+    if written_by is None:
         raise InnerloopError(
             f"{path} lacks the tensor {_BEFORE[source] + 'wpe.weight'!r}: it is no checkpoint of "
             f"{source}'s code."
         )
-    if found != source:
-        raise InnerloopError(f"{path} is a checkpoint of {found}'s code, not of {source}'s.")
+    if written_by != source:
+        raise InnerloopError(f"{path} is a checkpoint of {written_by}'s code, not of {source}'s.")
 
 
 def _configuration(
@@ -189,16 +189,15 @@ def _matrix(weights: Mapping[str, Tensor], name: str, path: Path) -> tuple[int, 
     return value.shape[0], value.shape[1]
 
 
-def _names(source: Source, config: TransformerConfig) -> dict[str, str]:
+def _names(source: Source, model: InContextTransformer) -> dict[str, str]:
     """Every tensor of a model: their name -> ours."""
     before = _BEFORE[source]
-    stack = isinstance(config.backbone, Stack)
     parts = {
         "_read_in": "embedding.inward",
         "_read_out": "readout",
-        f"{before}ln_f": "backbone.final_norm" if stack else "backbone.loop_norm",
+        f"{before}ln_f": "backbone.loop_norm" if model.looped else "backbone.final_norm",
     }
-    for i in range(config.backbone.layers):
+    for i in range(model.config.backbone.layers):
         for theirs, ours in _BLOCK_PARTS.items():
             parts[f"{before}h.{i}.{theirs}"] = f"backbone.blocks.{i}.{ours}"
     names = {f"{before}wpe.weight": "backbone.positions"}

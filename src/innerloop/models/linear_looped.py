@@ -1,6 +1,6 @@
 """The linear looped transformer: one layer of linear attention, whose last row alone moves.
 
-Z = [[X, y], [q', alpha]] holds an example a row, and a last row that attends to all of them:
+Z = [[X, y], [q', alpha]] holds one example per row, and a last row that attends to all of them:
 Z <- Z - eta (M o (Z Q Z')) Z P, with M zero but for the last row's look at the examples. For the
 last row z = (q, alpha) and the examples z_j = (x_j, y_j) that is
 
@@ -10,7 +10,6 @@ This is linear in z, so that an alpha other than 1 multiplies all of it, and the
 Chen et al. (2025) ask for is alpha times the weights that are found with alpha = 1.
 """
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -22,6 +21,7 @@ from innerloop.core.errors import PromptError
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
+from innerloop.core.state_parts import HiddenStates, MovingPart
 from innerloop.models.model import Head, Model, initialise
 from innerloop.models.settings import BACKWARD, ModelSettings, Spread
 
@@ -146,28 +146,30 @@ class LinearLoopedTransformer(Model[Tensor, LinearLoopedConfig]):
             *_, state = iterate(self, prompt)
         return self._weights(state).double()
 
-    def features(self, prompt: Prompt, state: Tensor) -> Tensor:
-        """The last row of each prefix, those of several outputs side by side: (B, n, k (d + 1))."""
-        return state.transpose(1, 2).flatten(2)
+    @property
+    def hidden_states(self) -> HiddenStates[Tensor]:
+        """The last row of each prefix, those of several outputs side by side: (B, n, k (d + 1)).
 
-    def input_tokens(self, prompt: Prompt) -> Sequence[int]:
-        """The last row of prefix i is token i; it knows the examples before x_i."""
-        return range(prompt.points)
+        The last row of prefix i is token i; it knows the examples before x_i. What is read are the
+        products whose sum is -x . q, coordinate by coordinate: (B, n[, q], d k).
+        """
 
-    def readout_inputs(self, prompt: Prompt, state: Tensor) -> Tensor:
-        """The products whose sum is -x . q, coordinate by coordinate: (B, n[, q], d k)."""
-        weights = self._weights(state)  # (B, n, d, k)
-        asked = prompt.asked.to(weights)  # (B, n, q, d)
-        products = (asked[..., None] * weights[:, :, None]).flatten(3)  # (B, n, q, d k)
-        return products.squeeze(2) if prompt.queries is None else products
+        def products(prompt: Prompt, state: Tensor) -> Tensor:
+            weights = self._weights(state)  # (B, n, d, k)
+            asked = prompt.asked.to(weights)  # (B, n, q, d)
+            each = (asked[..., None] * weights[:, :, None]).flatten(3)  # (B, n, q, d k)
+            return each.squeeze(2) if prompt.queries is None else each
 
-    def moving(self, state: Tensor) -> Tensor:
+        return HiddenStates(
+            features=lambda prompt, state: state.transpose(1, 2).flatten(2),
+            input_tokens=lambda prompt: range(prompt.points),
+            readout_inputs=products,
+        )
+
+    @property
+    def moving(self) -> MovingPart[Tensor]:
         """The last rows."""
-        return state
-
-    def with_moving(self, state: Tensor, moving: Tensor) -> Tensor:
-        """Other last rows."""
-        return moving
+        return MovingPart(self.name, lambda state: state, lambda state, moving: moving)
 
     def redraw(self, *, spread: Spread, generator: torch.Generator) -> None:
         """Nothing: its first weights are its own, whatever the spread of others."""

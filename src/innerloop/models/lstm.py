@@ -3,7 +3,6 @@
 Shapes, beside those of a prompt: T tokens, D width.
 """
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal, cast
 
@@ -15,6 +14,7 @@ from torch.nn import functional
 from innerloop.core.chunks import rows_within_budget
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Layout, Prompt
+from innerloop.core.state_parts import HiddenStates
 from innerloop.models.embedding import OutputPlace, PromptEmbedding
 from innerloop.models.hidden import Hidden
 from innerloop.models.model import Head, Model, initialise
@@ -108,17 +108,19 @@ class LSTM(Model[Hidden, LSTMConfig]):
 
     def outputs(self, prompt: Prompt, state: Hidden) -> Tensor:
         """The readout of the hidden states of the current layer."""
-        return self.readout(self.readout_inputs(prompt, state))  # (B, n[, q], k)
+        return self.readout(self._readout_inputs(prompt, state))  # (B, n[, q], k)
 
-    def features(self, prompt: Prompt, state: Hidden) -> Tensor:
+    @property
+    def hidden_states(self) -> HiddenStates[Hidden]:
         """The hidden states of the tokens in the current layer."""
-        return state.tokens
+        return HiddenStates(
+            features=lambda prompt, state: state.tokens,
+            # Every other token in pairs, every token in a stream.
+            input_tokens=lambda prompt: self.embedding.input_tokens(prompt.points),
+            readout_inputs=self._readout_inputs,
+        )
 
-    def input_tokens(self, prompt: Prompt) -> Sequence[int]:
-        """Every other token in pairs, every token in a stream."""
-        return self.embedding.input_tokens(prompt.points)
-
-    def readout_inputs(self, prompt: Prompt, state: Hidden) -> Tensor:
+    def _readout_inputs(self, prompt: Prompt, state: Hidden) -> Tensor:
         """The hidden states of the x tokens or the queries in the current layer."""
         if state.asked is not None:
             return state.asked  # (B, n, q, D)
@@ -131,7 +133,7 @@ class LSTM(Model[Hidden, LSTMConfig]):
     def _asked(self, layer: nn.LSTM, below: Tensor, tokens: Tensor, asked: Tensor) -> Tensor:
         """The layer's hidden states (B, n, q, D) of queries (B, n, q, D) of the layer below.
 
-        Each query takes one step from where the layer stands before x_i. Given the tokens' inputs
+        Each query takes one step from the layer's state before x_i. Given the tokens' inputs
         (B, T, D) and hidden states (B, T, D), that is a product and a scan, without a second
         pass; and it is computed once for all queries of a point.
         """

@@ -15,7 +15,7 @@ from innerloop.models.transformer import InContextTransformer, TransformerConfig
 
 AnyModelConfig = TransformerConfig | LSTMConfig | LinearLoopedConfig
 ModelConfig = Annotated[AnyModelConfig, Field(discriminator="kind")]
-"""The configuration of any model, told apart by its kind: for a field of another configuration."""
+"""The configuration of any model, by its kind: for a field of another configuration."""
 
 MODELS: dict[str, type[Any]] = {
     "transformer": InContextTransformer,

@@ -1,6 +1,5 @@
 """The in-context transformer: prompt embedding, backbone, readout."""
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 from innerloop.core.errors import NotSupportedError, PromptError
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Layout, Prompt
+from innerloop.core.state_parts import HiddenStates, MovingPart
 from innerloop.models.backbone import (
     Backbone,
     BackboneState,
@@ -155,32 +155,31 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
 
     def outputs(self, prompt: Prompt, state: BackboneState) -> Tensor:
         """The readout of what the post-transformer and the final norm make of the state."""
-        return self.readout(self.readout_inputs(prompt, state))  # (B, n[, q], k)
+        return self.readout(self._readout_inputs(prompt, state))  # (B, n[, q], k)
 
-    def features(self, prompt: Prompt, state: BackboneState) -> Tensor:
+    @property
+    def hidden_states(self) -> HiddenStates[BackboneState]:
         """The residual stream of the tokens, before any final norm."""
-        return state.now.tokens
+        return HiddenStates(
+            features=lambda prompt, state: state.now.tokens,
+            # Every other token in pairs, every token in a stream.
+            input_tokens=lambda prompt: self.embedding.input_tokens(prompt.points),
+            readout_inputs=self._readout_inputs,
+        )
 
-    def input_tokens(self, prompt: Prompt) -> Sequence[int]:
-        """Every other token in pairs, every token in a stream."""
-        return self.embedding.input_tokens(prompt.points)
-
-    def readout_inputs(self, prompt: Prompt, state: BackboneState) -> Tensor:
+    def _readout_inputs(self, prompt: Prompt, state: BackboneState) -> Tensor:
         """What the post-transformer and the final norm make of the x tokens or the queries."""
         hidden = self.backbone.end(state, self.embedding.visible)
         if hidden.asked is not None:
             return hidden.asked  # (B, n, q, D)
         return self.embedding.inputs(hidden.tokens)  # (B, n, D)
 
-    def moving(self, state: BackboneState) -> Tensor:
+    @property
+    def moving(self) -> MovingPart[BackboneState]:
         """The residual stream, of a loop."""
-        self._require_loop()
-        return moving_part(state)
-
-    def with_moving(self, state: BackboneState, moving: Tensor) -> BackboneState:
-        """The state with another residual stream."""
-        self._require_loop()
-        return with_moving_part(state, moving)
+        if not self.looped:
+            raise NotSupportedError(f"{self.name} has no moving part: each layer is another step.")
+        return MovingPart(self.name, moving_part, with_moving_part)
 
     def bytes_per_prompt(self, prompt: Prompt) -> int:
         """Hidden units and scores of one layer, a few times over."""
@@ -197,10 +196,6 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
     def compiled_parts(self) -> list[nn.Module]:
         """The blocks."""
         return [*self.backbone.pre, *self.backbone.blocks, *self.backbone.post]
-
-    def _require_loop(self) -> None:
-        if not self.looped:
-            raise NotSupportedError(f"{self.name} has no moving part: each layer is another step.")
 
 
 def _require_within(what: str, values: Tensor | None, largest: float | None) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from pydantic import ValidationError
@@ -12,9 +11,8 @@ from innerloop.circuits import CIRCUITS, Blueprint, CircuitSettings, ErrorBound
 from innerloop.circuits.parts import Layer
 from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.explain import explain
-from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
-from innerloop.models.model import Model
+from innerloop.models.model import AnyModel
 from innerloop.studies import akyurek_circuits, gao_representation, gradient_circuits
 from innerloop.studies.equality import Equality, Limit
 
@@ -27,7 +25,7 @@ TABLE: tuple[Equality, ...] = (
 
 SEEDS = 3
 PROMPTS = 4
-"""Prompts of a seed; each is asked at all of its prefixes."""
+"""Prompts per seed; each is asked at all of its prefixes."""
 LOOSEST = 100.0
 """A stated bound is at most so many times the worst error measured."""
 
@@ -50,7 +48,7 @@ class Shape:
 
     def beyond(self, limit: Limit) -> list[str]:
         """What is larger than a theorem allows, in words; nothing where it is within."""
-        found = [
+        excess = [
             f"{own} layers {part}, {limit.theorem} has {most}"
             for part, own, most in (
                 ("before the steps", self.pre, limit.pre),
@@ -60,10 +58,10 @@ class Shape:
             if own > most
         ]
         if any(own > most for own, most in zip(self.heads, limit.heads, strict=True)):
-            found.append(f"{self.heads} heads, {limit.theorem} has {limit.heads}")
+            excess.append(f"{self.heads} heads, {limit.theorem} has {limit.heads}")
         if limit.width is not None and self.width > limit.width:
-            found.append(f"width {self.width}, {limit.theorem} has {limit.width}")
-        return found
+            excess.append(f"width {self.width}, {limit.theorem} has {limit.width}")
+        return excess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,18 +77,18 @@ class Case:
     shape: Shape
     bounds: tuple[ErrorBound, ...]
     """What the circuit states, before the first step and after each."""
-    found: Verification
+    verification: Verification
     """The prompts of the first seed come first, then those of the next."""
 
     @property
     def algorithm(self) -> str:
         """What it is compared with."""
-        return self.found.algorithm
+        return self.verification.algorithm
 
     @property
     def errors(self) -> tuple[float, ...]:
         """The worst error after each number of steps, over all seeds."""
-        return tuple(step.error for step in self.found.steps)
+        return tuple(step.error for step in self.verification.steps)
 
     @property
     def exact(self) -> bool:
@@ -100,7 +98,7 @@ class Case:
     @property
     def holds(self) -> bool:
         """Whether every error is within its bound."""
-        return self.found.holds
+        return self.verification.holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,11 +171,11 @@ def summarise(cases: Sequence[Case]) -> Summary:
 
 
 def rows_of(circuit: str) -> tuple[Equality, ...]:
-    """The rows of a circuit, one a form; an unknown name is refused."""
-    found = tuple(row for row in TABLE if row.circuit == circuit)
-    if not found:
+    """The rows of a circuit, one per form; an unknown name is refused."""
+    rows = tuple(row for row in TABLE if row.circuit == circuit)
+    if not rows:
         raise ConfigurationError(unknown("circuit", circuit, {row.circuit for row in TABLE}))
-    return found
+    return rows
 
 
 def verify_circuit(
@@ -207,7 +205,7 @@ def compare(
     settings: CircuitSettings,
     *,
     points: int | None = None,
-    model: Learner[Any] | None = None,
+    model: AnyModel | None = None,
     seeds: int = SEEDS,
     prompts: int = PROMPTS,
 ) -> Case:
@@ -220,7 +218,7 @@ def compare(
             raise ConfigurationError(f"{name} is {number}, expected at least 1.")
     circuit = settings.build()
     blueprint = circuit.blueprint
-    if isinstance(model, Model) and model.config != circuit.config:
+    if model is not None and model.config != circuit.config:
         raise ConfigurationError(
             f"the model has other sizes than {blueprint.name} with the settings beside it: compile "
             "it again."
@@ -230,10 +228,12 @@ def compare(
         task.sample(prompts, length, generator=torch.Generator().manual_seed(seed))
         for seed in range(seeds)
     ]
-    found = verify(
+    verification = verify(
         circuit if model is None else model,
         row.algorithm(settings),
-        _together(drawn),
+        # As one batch: many small ones would take several times as long. In float64, as circuits
+        # are: the rounding of another type would be theirs.
+        Prompt.cat(drawn).to(dtype=torch.float64),
         tolerance=lambda step: blueprint.bound(step).total,
         steps=blueprint.steps,
     )
@@ -246,21 +246,7 @@ def compare(
         points=length,
         shape=shape_of(blueprint),
         bounds=tuple(blueprint.bound(step) for step in range(blueprint.steps + 1)),
-        found=found,
-    )
-
-
-def _together(parts: Sequence[Prompt]) -> Prompt:
-    """Prompts of one kind as one batch: many small ones would take several times as long.
-
-    In float64, as circuits are: the rounding of another type would be theirs.
-    """
-    scored = [part.scored for part in parts if part.scored is not None]
-    return Prompt(
-        xs=torch.cat([part.xs for part in parts]).double(),  # (B, n, d)
-        ys=torch.cat([part.ys for part in parts]).double(),  # (B, n, k)
-        layout=parts[0].layout,
-        scored=torch.cat(scored) if scored else None,  # (B, n)
+        verification=verification,
     )
 
 

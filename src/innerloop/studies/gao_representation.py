@@ -60,9 +60,9 @@ class Within(Task):
 
 def _shrink(values: Tensor, largest: float) -> Tensor:
     """What each prompt's values (B, n, d) are multiplied by to stay within a bound: (B, 1, 1)."""
-    found = values.norm(dim=2).amax(dim=1)  # (B,)
+    longest = values.norm(dim=2).amax(dim=1)  # (B,)
     # A hair less, or rounding might leave the bound.
-    return (largest * (1 - 1e-12) / found).clamp(max=1)[:, None, None]
+    return (largest * (1 - 1e-12) / longest).clamp(max=1)[:, None, None]
 
 
 def features(phi: Callable[[Tensor], Tensor]) -> Callable[[Prompt], Prompt]:

@@ -13,7 +13,7 @@ from innerloop.tasks.draws import normal
 class ChainOfThought(Task):
     """Chains of thought through random networks.
 
-    The states of a leaky-ReLU network, one token a layer, input after input. The tokens are x_0,
+    The states of a leaky-ReLU network, one token per layer, input after input. The tokens are x_0,
     s_0^1 .. s_0^L, x_1, s_1^1 .. with x ~ N(0, I), s^0 = x and s^l = leaky_relu(s^{l-1} W_l); the
     network is drawn anew for each prompt (Gao et al., 2025, after Li et al., 2023). `points` counts
     tokens. Positions that are followed by a fresh x are not scored. The truth holds "layers" (B, L,

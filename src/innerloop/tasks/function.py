@@ -26,6 +26,11 @@ class FunctionTask(Task):
     """Whether the outputs are names of classes, which can be neither noisy nor scaled."""
 
     @property
+    def unshiftable(self) -> str | None:
+        """Nothing: its pieces can be changed one by one."""
+        return None
+
+    @property
     def isotropic(self) -> bool:
         """Whether the inputs are N(0, I)."""
         return True
@@ -36,7 +41,7 @@ class FunctionTask(Task):
 
     @abstractmethod
     def draw_function(self, batch: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """The parameters of one function a prompt, batch first: what `prompt.truth` will hold."""
+        """The parameters of one function per prompt, batch first: what `prompt.truth` will hold."""
 
     @abstractmethod
     def evaluate(self, function: Mapping[str, Tensor], inputs: Tensor) -> Tensor:

@@ -111,7 +111,7 @@ class LinearRegression(LinearTask):
         return stretch(xs, self._spectrum(), bases)
 
     def draw_weights(self, batch: int, generator: torch.Generator) -> Tensor:
-        """N(0, prior_variance), one column an output."""
+        """N(0, prior_variance), one column per output."""
         normal = self.normal(generator, batch, self.dims, self.outputs)  # (B, d, k)
         return self.prior_variance**0.5 * normal
 

@@ -26,7 +26,7 @@ class Representation:
     """Phi: layers h <- leaky_relu(h W), without biases, so that Phi(c x) = c Phi(x) for c >= 0."""
 
     weights: tuple[Tensor, ...]
-    """(inputs, width), (width, width), ..: one a layer, in float64."""
+    """(inputs, width), (width, width), ..: one per layer, in float64."""
     slope: float = SLOPE
 
     def __call__(self, inputs: Tensor) -> Tensor:

@@ -5,12 +5,12 @@ drawn as the wrapped task draws it, labels are computed at the shifted inputs, a
 divided by the scale of the wrapped task, so that curves can be set side by side. The list is that
 of Garg et al. (2022) and Yang et al. (2024).
 
-Some shifts ask other queries than x_i: one a prefix, with its label, made as every other label is
+Some shifts ask other queries than x_i: one per prefix, with its label, made as every other label is
 made, in truth["query_ys"] (B, n, 1, k).
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from pydantic import Field, FiniteFloat, InstanceOf, SerializeAsAny
@@ -25,7 +25,12 @@ from innerloop.tasks.draws import normal, signs, uniform
 from innerloop.tasks.function import FunctionTask, with_noise
 
 Inputs = tuple[Tensor, Tensor | None]
-"""Inputs (B, n, d), and one query a prefix (B, n, d), or None to ask x_i."""
+"""Inputs (B, n, d), and one query per prefix (B, n, d), or None to ask x_i."""
+
+_FACTORS = {
+    written: {"factor": factor}
+    for written, factor in (("1/3", 1 / 3), ("1/2", 1 / 2), ("2", 2.0), ("3", 3.0))
+}
 
 
 class Shift(Task):
@@ -40,6 +45,9 @@ class Shift(Task):
         default="float32", exclude=True, repr=False, description="that of the task"
     )
     task: SerializeAsAny[InstanceOf[FunctionTask]] = Field(description="the task that is shifted")
+
+    papers: ClassVar[Mapping[str, Mapping[str, float]]] = {"": {}}
+    """The settings that the papers test a model on, by what is added to the shift's name."""
 
     def __init__(self, **values: Any) -> None:
         # Here and not in a validator, which would turn a ShiftError into a ValidationError.
@@ -66,19 +74,22 @@ class Shift(Task):
     @classmethod
     def refusal(cls, task: Task) -> str | None:
         """Why the shift makes no sense for a task; None if it does."""
-        if isinstance(task, Shift):
-            return "it is shifted already; give the task inside it"
-        if not isinstance(task, FunctionTask):
-            return (
-                "it labels no inputs with a function, its inputs are its outputs; "
-                "give a task such as LinearRegression"
-            )
+        return task.unshiftable or cls.unsuited(cast(FunctionTask, task))  # no other is shiftable
+
+    @classmethod
+    def unsuited(cls, task: FunctionTask) -> str | None:
+        """Why this shift makes no sense for a task that others may shift; None if it does."""
         return None
 
     @property
     def added_noise(self) -> float:
         """The variance of the noise that the shift adds to every label."""
         return 0.0
+
+    @property
+    def unshiftable(self) -> str | None:
+        """A shift is not shifted again."""
+        return "it is shifted already; give the task inside it"
 
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
         """The inputs of the task, and no queries."""
@@ -118,16 +129,15 @@ class Shift(Task):
 class SkewedCovariance(Shift):
     """Inputs with covariance eigenvalues 1/i^2.
 
-    Inputs whose covariance has eigenvalues proportional to 1/i^2, with the trace kept. The basis is
-    drawn uniformly for each prompt.
+    Up to a factor that keeps the trace. The basis is drawn uniformly for each prompt.
     """
 
     @classmethod
-    def refusal(cls, task: Task) -> str | None:
+    def unsuited(cls, task: FunctionTask) -> str | None:
         """A covariance is not skewed on top of another."""
-        if isinstance(task, FunctionTask) and not task.isotropic:
-            return "its inputs have a covariance of their own; give one with covariance='identity'"
-        return super().refusal(task)
+        if task.isotropic:
+            return None
+        return "its inputs have a covariance of their own; give one with covariance='identity'"
 
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
         """N(0, Q D Q')."""
@@ -139,9 +149,9 @@ class SkewedCovariance(Shift):
 class HalfSubspace(Shift):
     """Inputs from a random half of the dimensions.
 
-    Inputs from a random subspace of half the dimensions, with their mean square length kept. The
-    inputs are projected on a subspace of ceil(d / 2) dimensions, drawn uniformly for each prompt,
-    and scaled by the root of what the projection costs on average.
+    They are projected on a subspace of ceil(d / 2) dimensions, drawn uniformly for each prompt, and
+    scaled by the root of what the projection costs on average, so that their mean square length
+    is kept.
     """
 
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
@@ -153,21 +163,20 @@ class HalfSubspace(Shift):
 
 
 class NoisyOutputs(Shift):
-    """Outputs with additional noise.
-
-    Outputs with noise that the task does not have.
-    """
+    """Outputs with additional noise."""
 
     noise: FiniteFloat = Field(
         default=1.0, ge=0, description="standard deviation of the noise added"
     )
 
     @classmethod
-    def refusal(cls, task: Task) -> str | None:
+    def unsuited(cls, task: FunctionTask) -> str | None:
         """Classes take no noise."""
-        if isinstance(task, FunctionTask) and task.classes:
-            return "its outputs are classes, and a class with noise on it is none"
-        return super().refusal(task)
+        return (
+            "its outputs are classes, and a class with noise on it is none"
+            if task.classes
+            else None
+        )
 
     @property
     def added_noise(self) -> float:
@@ -185,9 +194,9 @@ class NoisyOutputs(Shift):
 class OrthogonalQuery(Shift):
     """Queries orthogonal to all earlier examples.
 
-    Queries orthogonal to all examples before them, where nothing is known of the function. They
-    have a uniformly random direction and the length of a fresh input. They exist for fewer examples
-    than dimensions only, so that prompts have at most d points.
+    Nothing is known of the function there. They have a uniformly random direction and the length of
+    a fresh input. They exist for fewer examples than dimensions only, so that prompts have at most
+    d points.
     """
 
     @property
@@ -213,7 +222,7 @@ class OrthogonalQuery(Shift):
 class ExampleQuery(Shift):
     """Queries that repeat an earlier example.
 
-    Queries that repeat one of the examples before them; a fresh input where there are none.
+    Where there is none, the query is a fresh input.
     """
 
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
@@ -231,8 +240,7 @@ class ExampleQuery(Shift):
 class RandomOrthant(Shift):
     """Examples and queries from two random orthants.
 
-    Examples from one random orthant, queries from another, each drawn for each prompt; both are the
-    same with probability 2^-d.
+    Both are drawn for each prompt, and are the same with probability 2^-d.
     """
 
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
@@ -246,7 +254,7 @@ class RandomOrthant(Shift):
 class OppositeOrthant(Shift):
     """Examples and queries from opposite orthants.
 
-    Examples from one random orthant, queries from the opposite one.
+    That of the examples is drawn for each prompt.
     """
 
     def draw_inputs(self, batch: int, points: int, generator: torch.Generator) -> Inputs:
@@ -260,8 +268,10 @@ class OppositeOrthant(Shift):
 class ScaledInputs(Shift):
     """Inputs times a factor.
 
-    Inputs times a factor; the function is the same.
+    The function is the same.
     """
+
+    papers = _FACTORS
 
     factor: FiniteFloat = Field(gt=0, description="what every input is multiplied by")
 
@@ -273,19 +283,19 @@ class ScaledInputs(Shift):
 class ScaledWeights(Shift):
     """Functions times a factor.
 
-    A function times a factor; the inputs, and the noise if there is any, are the same.
+    The inputs, and the noise if there is any, are the same.
     """
+
+    papers = _FACTORS
 
     factor: FiniteFloat = Field(
         gt=0, description="what every value of the function is multiplied by"
     )
 
     @classmethod
-    def refusal(cls, task: Task) -> str | None:
+    def unsuited(cls, task: FunctionTask) -> str | None:
         """Only a parameter that the values are linear in can be scaled."""
-        if isinstance(task, FunctionTask) and task.readout is None:
-            return "it has no weights that its outputs are linear in"
-        return super().refusal(task)
+        return "it has no weights that its outputs are linear in" if task.readout is None else None
 
     def change_function(self, function: dict[str, Tensor]) -> dict[str, Tensor]:
         """Factor times the weights that the outputs are linear in."""
@@ -307,24 +317,14 @@ SHIFTS: dict[str, type[Shift]] = {
 }
 """Every shift, as the command line calls it."""
 
-_FACTORS = {"1/3": 1 / 3, "1/2": 1 / 2, "2": 2.0, "3": 3.0}
-
 
 def papers_shifts(task: Task) -> dict[str, Shift]:
     """Every shift that the papers test a model on, by name; without those that refuse the task."""
-    wanted: dict[str, tuple[type[Shift], dict[str, float]]] = {
-        name: (kind, {}) for name, kind in SHIFTS.items() if "factor" not in kind.model_fields
-    }
-    for name, kind in SHIFTS.items():
-        if "factor" in kind.model_fields:
-            wanted |= {
-                f"{name} {written}": (kind, {"factor": factor})
-                for written, factor in _FACTORS.items()
-            }
     return {
-        name: kind(task=task, **settings)
-        for name, (kind, settings) in wanted.items()
+        f"{name} {written}".strip(): kind(task=task, **settings)
+        for name, kind in SHIFTS.items()
         if kind.refusal(task) is None
+        for written, settings in kind.papers.items()
     }
 
 

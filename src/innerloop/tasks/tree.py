@@ -32,7 +32,7 @@ class DecisionTree(FunctionTask):
         return {"coordinates": coordinates, "leaves": leaves}
 
     def evaluate(self, function: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-        """Walk all points of all prompts down their trees at once, one level a step."""
+        """Walk all points of all prompts down their trees at once, one level per step."""
         coordinates, leaves = function["coordinates"], function["leaves"]
         node = coordinates.new_zeros(inputs.shape[:2])  # (B, m)
         for _ in range(self.depth):

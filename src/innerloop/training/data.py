@@ -97,14 +97,4 @@ def _many(config: RunConfig, number: int, *, seed: int, purpose: str) -> Prompt:
         count = min(_AT_ONCE, number - start)
         prompt = config.task.sample(count, config.points, generator=generator)
         parts.append(replace(prompt, truth={}))
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    return replace(
-        first,
-        xs=torch.cat([part.xs for part in parts]),  # (P, n, d)
-        ys=torch.cat([part.ys for part in parts]),  # (P, n, k)
-        scored=None
-        if first.scored is None
-        else torch.cat([part.scored for part in parts if part.scored is not None]),  # (P, n)
-    )
+    return Prompt.cat(parts)

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from innerloop.circuits.circuit import Circuit
+from innerloop.circuits.circuit import TransformerCircuit
 from innerloop.circuits.gelu import Form
 from innerloop.circuits.primitives import Aff, Div, Mov, Mul, Primitive
 from innerloop.circuits.program import Program, Register
@@ -81,7 +81,7 @@ def layer_error(
     """How far off a primitive is on a random hidden matrix, and the layers that it took."""
     program = _program(lab, kind, norm, number, constants)
     values = {each.name: each.places for each in program.registers if each.places is not None}
-    circuit = Circuit(
+    circuit = TransformerCircuit(
         program_blueprint(
             program, source="akyurek2022 lemma 1", algorithm=kind, pre=0, steps=1, answer="c",
             bound=lambda step: program.unit_error,
@@ -122,13 +122,13 @@ def _program(lab: Lab, kind: str, norm: Norm, number: int, constants: Constants)
 
 
 @torch.no_grad()
-def registers_after(circuit: Circuit) -> dict[str, Tensor]:
+def registers_after(circuit: TransformerCircuit) -> dict[str, Tensor]:
     """What stands in the registers after the layer, (T, size): half of each slot and its mirror."""
     # The hidden matrix stands in the positions: what the prompt holds does not matter.
     nothing = torch.zeros(1, POINTS, 1, dtype=torch.float64)  # (1, n, 1)
     prompt = Prompt(xs=nothing, ys=nothing)
     state = circuit.step(prompt, circuit.init(prompt), 0)
-    stream = circuit.features(prompt, state)[0]  # (T, D)
+    stream = circuit.hidden_states.features(prompt, state)[0]  # (T, D)
     residual = circuit.blueprint.residual
     half = (stream[:, : residual.width] - stream[:, residual.width :]) / 2  # (T, D / 2)
     return {

@@ -7,6 +7,8 @@ weights of theorem 4.2, Q = I and P = diag(I, 0), and an eta for every prompt.
 Shapes: B prompts, n examples, d dimensions, T loops.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -47,19 +49,14 @@ def generated(
     last = torch.cat([query, alpha[:, None]], dim=1)[:, None]  # (B, 1, d + 1)
     kept = torch.ones_like(last[:1, 0])  # (1, d + 1): the diagonal of P
     kept[:, -1] = 0
-    found = [-last[:, 0, :-1]]  # (B, d) each
-    for _ in range(loops):
-        taken = last @ examples.mT @ examples * kept  # (B, 1, d + 1)
-        last = last - rates[:, None, None] * taken  # (B, 1, d + 1)
-        found.append(-last[:, 0, :-1])
-    return torch.stack(found)
+    return _loop(last, lambda last: last @ examples.mT @ examples * kept, rates, loops)
 
 
 def generated_by_whole_matrices(
     xs: Tensor, ys: Tensor, *, query: Tensor, alpha: Tensor, rates: Tensor, loops: int
 ) -> Tensor:
     """The same, letter by letter, with all of Z, M, Q and P: (T + 1, B, d)."""
-    batch, number, dims = xs.shape
+    _, number, dims = xs.shape
     above = torch.cat([xs, ys[..., None]], dim=2)  # (B, n, d + 1)
     below = torch.cat([query, alpha[:, None]], dim=1)[:, None]  # (B, 1, d + 1)
     whole = torch.cat([above, below], dim=1)  # (B, n + 1, d + 1)
@@ -68,9 +65,20 @@ def generated_by_whole_matrices(
     query_key = torch.eye(dims + 1, dtype=xs.dtype)  # (d + 1, d + 1)
     value_output = torch.eye(dims + 1, dtype=xs.dtype)  # (d + 1, d + 1)
     value_output[-1, -1] = 0
-    found = [-whole[:, -1, :-1]]  # (B, d) each
+
+    def attention(whole: Tensor) -> Tensor:
+        return (mask * (whole @ query_key @ whole.mT)) @ whole @ value_output
+
+    return _loop(whole, attention, rates, loops)
+
+
+def _loop(rows: Tensor, attention: Callable[[Tensor], Tensor], rates: Tensor, loops: int) -> Tensor:
+    """-q of the last of the rows (B, m, d + 1) before the first loop and after each: (T + 1, B, d).
+
+    No learner has an eta for every prompt, so this is not `iterate`.
+    """
+    generated = [-rows[:, -1, :-1]]  # (B, d) each
     for _ in range(loops):
-        attention = (mask * (whole @ query_key @ whole.mT)) @ whole @ value_output
-        whole = whole - rates.reshape(batch, 1, 1) * attention  # (B, n + 1, d + 1)
-        found.append(-whole[:, -1, :-1])
-    return torch.stack(found)
+        rows = rows - rates[:, None, None] * attention(rows)  # (B, m, d + 1)
+        generated.append(-rows[:, -1, :-1])
+    return torch.stack(generated)

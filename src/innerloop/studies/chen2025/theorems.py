@@ -9,6 +9,7 @@ from torch import Tensor
 
 from innerloop.analysis import drawing
 from innerloop.analysis.measured import Measured
+from innerloop.core.iterate import iterate
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import EXACT_CIRCUIT
 from innerloop.learners import GradientDescent
@@ -96,11 +97,7 @@ def start_differences(
     rate = 1 / float(spectra(prompt.xs)[0].amax())
     run = _model_run(prompt, query, alpha, rate, loops)  # (T + 1, B, d)
     descent = GradientDescent(loops, step_size=rate, start=tuple((-query / alpha).tolist()))
-    state = descent.init(prompt)
-    iterates = [descent.weights_of(state)[:, -1, :, 0]]  # (B, d) each
-    for loop in range(loops):
-        state = descent.step(prompt, state, loop)
-        iterates.append(descent.weights_of(state)[:, -1, :, 0])
+    iterates = [descent.weights_of(state)[:, -1, :, 0] for state in iterate(descent, prompt)]
     whole = generated_by_whole_matrices(
         prompt.xs[:, :-1],
         prompt.ys[:, :-1, 0],
@@ -118,11 +115,8 @@ def _model_run(prompt: Prompt, query: Tensor, alpha: float, rate: float, loops: 
     model = LinearLoopedTransformer.gradient_descent(dims=prompt.dims, loops=loops, step_size=rate)
     state = model.init(prompt).clone()  # (B, 1, n, d + 1)
     state[..., :-1], state[..., -1] = query, alpha
-    found = [model.weights(prompt, state)[:, -1, :, 0]]  # (B, d) each
-    for loop in range(loops):
-        state = model.step(prompt, state, loop)
-        found.append(model.weights(prompt, state)[:, -1, :, 0])
-    return torch.stack(found)
+    states = iterate(model, prompt, start=(state, 0))
+    return torch.stack([model.weights(prompt, state)[:, -1, :, 0] for state in states])
 
 
 def _difference(one: Tensor, other: Tensor) -> float:
