@@ -11,7 +11,7 @@ from torch import Tensor
 
 import innerloop as il
 from innerloop.analysis.convergence import convergence
-from innerloop.core import chunks
+from innerloop.core.chunks import budget
 from innerloop.core.errors import ConfigurationError, FixedPointError, NotSupportedError
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
@@ -254,19 +254,19 @@ def test_prompts_that_diverge_are_told_apart() -> None:
     assert found.distances.values.shape == (4, int(found.steps[found.converged].max()) + 1)
 
 
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_change_nothing() -> None:
     learner, prompt = GradientDescent(1, STEP_SIZE), known_prompt()
     whole = convergence(learner, prompt)
-    monkeypatch.setattr(chunks, "BUDGET", 1)  # a prompt at a time
-    parts = convergence(learner, prompt)
-    assert whole.radii is not None
-    assert parts.radii is not None
-    for one, other in (
-        (whole.distances, parts.distances),
-        (whole.rates, parts.rates),
-        (whole.radii, parts.radii),
-    ):
-        assert np.abs((one.values - other.values).numpy()).max() < REFERENCE
+    with budget(1):  # a prompt at a time
+        parts = convergence(learner, prompt)
+        assert whole.radii is not None
+        assert parts.radii is not None
+        for one, other in (
+            (whole.distances, parts.distances),
+            (whole.rates, parts.rates),
+            (whole.radii, parts.radii),
+        ):
+            assert np.abs((one.values - other.values).numpy()).max() < REFERENCE
 
 
 def test_what_starts_at_its_fixed_point_has_no_rate() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import innerloop as il
 from innerloop.analysis.forgetting import forgetting
-from innerloop.core import chunks
+from innerloop.core.chunks import budget
 from innerloop.core.errors import PromptError
 from innerloop.core.learner import Learner, Traits
 from innerloop.core.prompt import Prompt
@@ -131,11 +131,11 @@ def test_examples_that_are_not_scored_are_left_out(random_prompt: DrawPrompt) ->
     assert column(table, "mean")[1] == pytest.approx(float(errors.mean()), rel=1e-10)
 
 
-def test_chunks_change_nothing(random_prompt: DrawPrompt, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_change_nothing(random_prompt: DrawPrompt) -> None:
     prompt = random_prompt(7, EXAMPLES, DIMS)
     whole = forgetting(transformer(), prompt)
-    monkeypatch.setattr(chunks, "BUDGET", 1)  # one prompt at a time
-    assert np.allclose(forgetting(transformer(), prompt).values, whole.values, rtol=1e-12)
+    with budget(1):  # one prompt at a time
+        assert np.allclose(forgetting(transformer(), prompt).values, whole.values, rtol=1e-12)
 
 
 def test_prompts_that_say_nothing_are_refused(random_prompt: DrawPrompt) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import innerloop as il
 from innerloop.analysis.induced import bytes_asked, induced_weights
-from innerloop.core import chunks
+from innerloop.core.chunks import budget
 from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner, Traits
@@ -114,32 +114,27 @@ def test_every_step_is_what_so_many_steps_give(
 
 
 @pytest.mark.parametrize("every_step", [False, True])
-def test_chunks_change_nothing(
-    every_step: bool, random_prompt: DrawPrompt, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chunks_change_nothing(every_step: bool, random_prompt: DrawPrompt) -> None:
     prompt, model = random_prompt(5, POINTS, DIMS), transformer()
     whole = induced_weights(model, prompt, every_step=every_step)
-    monkeypatch.setattr(chunks, "BUDGET", 2 * bytes_asked(model, prompt, 100))  # two at a time
-    assert difference(induced_weights(model, prompt, every_step=every_step), whole) < 1e-12
+    with budget(2 * bytes_asked(model, prompt, 100)):  # two at a time
+        assert difference(induced_weights(model, prompt, every_step=every_step), whole) < 1e-12
 
 
-@pytest.mark.parametrize("budget", [None, 1])
-def test_queries_may_be_each_prompts_own(
-    budget: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("size", [2**28, 1])
+def test_queries_may_be_each_prompts_own(size: int) -> None:
     """On ill-conditioned inputs; of a linear learner they give its own weights."""
     task = il.tasks.LinearRegression(dims=4, covariance="ill-conditioned", dtype="float64")
     drawn = task.sample(5, 9 + 12, generator=torch.Generator().manual_seed(1))
     prompt = Prompt(xs=drawn.xs[:, :9], ys=drawn.ys[:, :9])
     learner = GradientDescent(3)
-    if budget is not None:
-        monkeypatch.setattr(chunks, "BUDGET", budget)
-    weights = induced_weights(learner, prompt, queries=drawn.xs[:, 9:], every_step=True)
-    states = iterate(learner, prompt)
-    expected = torch.stack([learner.weights(prompt, state) for state in states])
-    assert weights == pytest.approx(expected, abs=1e-10)  # (4, 5, 9, 4, 1)
-    alike = induced_weights(learner, prompt, every_step=True)
-    assert weights == pytest.approx(alike, abs=1e-10)
+    with budget(size):
+        weights = induced_weights(learner, prompt, queries=drawn.xs[:, 9:], every_step=True)
+        states = iterate(learner, prompt)
+        expected = torch.stack([learner.weights(prompt, state) for state in states])
+        assert weights == pytest.approx(expected, abs=1e-10)  # (4, 5, 9, 4, 1)
+        alike = induced_weights(learner, prompt, every_step=True)
+        assert weights == pytest.approx(alike, abs=1e-10)
 
 
 def test_the_fit_is_to_the_queries_as_they_were_asked(random_prompt: DrawPrompt) -> None:

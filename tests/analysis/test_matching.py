@@ -17,7 +17,7 @@ from innerloop.analysis.matching import (
 )
 from innerloop.analysis.measured import Measured
 from innerloop.analysis.similarity import sim_e, sim_w, spd
-from innerloop.core import chunks
+from innerloop.core.chunks import budget
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.prompt import Prompt
 from innerloop.learners import OLS, GradientDescent, Newton
@@ -90,20 +90,18 @@ def test_every_entry_is_the_similarity_of_these_steps(measure: Measure, plain: o
             assert torch.allclose(measured.values[:, i, j], each.values, atol=1e-9)
 
 
-def test_several_are_matched_at_once_and_by_their_own_weights(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_several_are_matched_at_once_and_by_their_own_weights() -> None:
     first, prompt = GradientDescent(steps=3, step_size=0.02), noisy_prompt(7)
     others = {"Newton": Newton(steps=2), "least squares": OLS()}
     whole = match_all(first, others, prompt, measure="sim_w", exact=True, axes=("layer", "step"))
     assert [one.values.shape for one in whole.values()] == [(7, 4, 3), (7, 4, 1)]
-    monkeypatch.setattr(chunks, "BUDGET", 1)  # one prompt at a time, with queries of its own
-    queries = torch.randn(7, 9, 4, generator=torch.Generator().manual_seed(2))
-    for label, other in others.items():
-        assert (whole[label].axes, whole[label].label) == (("layer", "step"), label)
-        alone = match(first, other, prompt, measure="sim_w", queries=queries)
-        # In float64, weights that are fitted are the learner's own.
-        assert torch.allclose(whole[label].values, alone.values, atol=1e-9)
+    with budget(1):  # one prompt at a time, with queries of its own
+        queries = torch.randn(7, 9, 4, generator=torch.Generator().manual_seed(2))
+        for label, other in others.items():
+            assert (whole[label].axes, whole[label].label) == (("layer", "step"), label)
+            alone = match(first, other, prompt, measure="sim_w", queries=queries)
+            # In float64, weights that are fitted are the learner's own.
+            assert torch.allclose(whole[label].values, alone.values, atol=1e-9)
 
 
 def test_an_iteration_that_diverges_is_no_match() -> None:

@@ -13,7 +13,7 @@ from innerloop.analysis.measured import Measured
 from innerloop.analysis.probe_features import hidden_states, steps_at_once, visible_tokens
 from innerloop.analysis.probe_program import ProbeSettings, evaluate_probes, train_probes
 from innerloop.analysis.probing import Probing, least_squares, moment, probe
-from innerloop.core import chunks
+from innerloop.core.chunks import budget
 from innerloop.core.errors import ConfigurationError, NotSupportedError, PromptError
 from innerloop.core.learner import Learner, Traits
 from innerloop.core.prompt import Prompt
@@ -214,7 +214,7 @@ def test_probes_trained_together_equal_each_alone(attention: str, reader: str) -
             assert float(beside[tokens:].abs().sum()) == 0
 
 
-def test_little_memory_gives_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_memory_gives_the_same_answer() -> None:
     settings = ProbeSettings(iterations=20, batch=16, hidden=8)
     learner = Encoding(moment_from_step_one, steps=4)
     training, held_out = prompts(80, 0), prompts(40, 1)
@@ -222,11 +222,11 @@ def test_little_memory_gives_the_same_answer(monkeypatch: pytest.MonkeyPatch) ->
     assert steps_at_once(learner, training, held_out, visible, settings) >= 5
     options = {"held_out": held_out, "settings": settings, "at_prefixes": (2, 6)}
     whole = probe(learner, training, moment, **options)
-    monkeypatch.setattr(chunks, "BUDGET", 2**17)
-    assert steps_at_once(learner, training, held_out, visible, settings) == 1
-    parts = probe(learner, training, moment, **options)
-    assert torch.allclose(whole.errors.values, parts.errors.values, rtol=0, atol=REFERENCE)
-    assert torch.allclose(whole.attention, parts.attention, rtol=0, atol=REFERENCE)
+    with budget(2**17):
+        assert steps_at_once(learner, training, held_out, visible, settings) == 1
+        parts = probe(learner, training, moment, **options)
+        assert torch.allclose(whole.errors.values, parts.errors.values, rtol=0, atol=REFERENCE)
+        assert torch.allclose(whole.attention, parts.attention, rtol=0, atol=REFERENCE)
 
 
 def test_the_program_equals_a_plain_transcription() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 import innerloop as il
 from innerloop.analysis.error import squared_errors
 from innerloop.analysis.readout import ReadoutLearner, fit_readouts
-from innerloop.core import chunks
+from innerloop.core.chunks import budget
 from innerloop.core.errors import ConfigurationError, NotSupportedError, PromptError
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import REFERENCE
@@ -145,20 +145,18 @@ def transcription(inputs: Tensor, answers: Tensor, penalty: float) -> tuple[Tens
 
 @pytest.mark.parametrize("name", CAUSAL)
 @pytest.mark.parametrize("penalty", [0.0, 1e-2])
-def test_readouts_equal_plain_least_squares(
-    monkeypatch: pytest.MonkeyPatch, name: str, penalty: float
-) -> None:
+def test_readouts_equal_plain_least_squares(name: str, penalty: float) -> None:
     model, prompt = MODELS[name](), prompts(40, 0)
-    monkeypatch.setattr(chunks, "BUDGET", 7 * model.bytes_per_prompt(prompt))
-    fitted = fit_readouts(model, prompt, penalty=penalty)
-    assert fitted.steps == model.steps
-    for step, state in enumerate(il.iterate(model, prompt)):
-        inputs = model.hidden_states.readout_inputs(prompt, state).flatten(0, 1)  # (N, D)
-        weights, bias = transcription(inputs, prompt.ys.flatten(0, 1), penalty)
-        # Fits are compared, not weights, which are free where the inputs do not vary.
-        expected = inputs @ weights + bias
-        found = inputs @ fitted.readouts[step] + fitted.biases[step]
-        assert float((found - expected).abs().max()) < REFERENCE
+    with budget(7 * model.bytes_per_prompt(prompt)):
+        fitted = fit_readouts(model, prompt, penalty=penalty)
+        assert fitted.steps == model.steps
+        for step, state in enumerate(il.iterate(model, prompt)):
+            inputs = model.hidden_states.readout_inputs(prompt, state).flatten(0, 1)  # (N, D)
+            weights, bias = transcription(inputs, prompt.ys.flatten(0, 1), penalty)
+            # Fits are compared, not weights, which are free where the inputs do not vary.
+            expected = inputs @ weights + bias
+            found = inputs @ fitted.readouts[step] + fitted.biases[step]
+            assert float((found - expected).abs().max()) < REFERENCE
 
 
 class FarAway(InContextTransformer):

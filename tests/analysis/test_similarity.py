@@ -21,7 +21,7 @@ from innerloop.analysis.similarity import (
     sim_w,
     spd,
 )
-from innerloop.core import chunks
+from innerloop.core.chunks import budget
 from innerloop.core.errors import PromptError
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -260,12 +260,12 @@ def test_cosines_of_zero() -> None:
     assert cosines(one, other).tolist() == pytest.approx([1, 0, 24 / 25, -1])
 
 
-def test_chunks_change_nothing(random_prompt: DrawPrompt, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_change_nothing(random_prompt: DrawPrompt) -> None:
     prompt = random_prompt(7, 5, 2, queries=3)
     whole = predict_in_parts(OLS(), prompt)
     assert torch.equal(whole, il.predict(OLS(), prompt))
-    monkeypatch.setattr(chunks, "BUDGET", bytes_asked(OLS(), prompt, 3))  # one prompt at a time
-    assert torch.equal(predict_in_parts(OLS(), prompt), whole)
+    with budget(bytes_asked(OLS(), prompt, 3)):  # one prompt at a time
+        assert torch.equal(predict_in_parts(OLS(), prompt), whole)
 
 
 def test_intervals_are_wider_with_more_confidence(random_prompt: DrawPrompt) -> None:

@@ -12,7 +12,7 @@ import torch
 import innerloop as il
 from innerloop.analysis.induced import induced_weights
 from innerloop.analysis.span import chance_outside, outside_span, span_chance, span_test
-from innerloop.core import chunks
+from innerloop.core.chunks import budget
 from innerloop.core.errors import PromptError
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -170,13 +170,13 @@ def test_positions_that_are_not_scored_are_left_out(random_prompt: DrawPrompt) -
     assert column(table, "mean")[1] == pytest.approx(alone, rel=1e-8)
 
 
-def test_chunks_change_nothing(random_prompt: DrawPrompt, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_change_nothing(random_prompt: DrawPrompt) -> None:
     prompt = random_prompt(7, 6, 4)
     weights = induced_weights(Lasso(0.1), prompt)
     whole = outside_span(weights, prompt)
-    monkeypatch.setattr(chunks, "BUDGET", 1)  # a prompt at a time
-    for part, all_at_once in zip(outside_span(weights, prompt), whole, strict=True):
-        assert torch.allclose(part, all_at_once, atol=1e-12)
+    with budget(1):  # a prompt at a time
+        for part, all_at_once in zip(outside_span(weights, prompt), whole, strict=True):
+            assert torch.allclose(part, all_at_once, atol=1e-12)
 
 
 def test_prompts_without_examples_are_refused(random_prompt: DrawPrompt) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import innerloop as il
+from innerloop.core.chunks import budget
 from innerloop.core.errors import PromptError
 from innerloop.core.prompt import Prompt
 from innerloop.models import LSTM, LSTMConfig
@@ -99,13 +100,13 @@ def test_features_are_the_hidden_states_of_all_tokens(
 
 
 def test_queries_are_answered_in_pieces_where_memory_is_short(
-    model: LSTM, random_prompt: Callable[..., Prompt], monkeypatch: pytest.MonkeyPatch
+    model: LSTM, random_prompt: Callable[..., Prompt]
 ) -> None:
     prompt = random_prompt(2, 5, DIMS, queries=4)
     with torch.no_grad():
         whole = il.predict(model, prompt)
-        monkeypatch.setattr("innerloop.core.chunks.BUDGET", 1)
-        torch.testing.assert_close(il.predict(model, prompt), whole, rtol=0, atol=1e-12)
+        with budget(1):
+            torch.testing.assert_close(il.predict(model, prompt), whole, rtol=0, atol=1e-12)
 
 
 def test_what_does_not_fit_is_refused(model: LSTM, random_prompt: Callable[..., Prompt]) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import innerloop as il
+from innerloop.core.chunks import budget
 from innerloop.core.errors import NotSupportedError, PromptError
 from innerloop.core.prompt import Prompt
 from innerloop.models import InContextTransformer, Loop, Stack, TransformerConfig
@@ -283,13 +284,11 @@ def test_only_loops_have_a_moving_part(
 
 
 def test_queries_are_answered_in_pieces_where_memory_is_short(
-    generator: torch.Generator,
-    random_prompt: Callable[..., Prompt],
-    monkeypatch: pytest.MonkeyPatch,
+    generator: torch.Generator, random_prompt: Callable[..., Prompt]
 ) -> None:
     model = make(Loop(loops=2, width=WIDTH, heads=HEADS), generator)
     prompt = random_prompt(2, POINTS, DIMS, queries=4)
     with torch.no_grad():
         whole = il.predict(model, prompt)
-        monkeypatch.setattr("innerloop.core.chunks.BUDGET", 1)
-        torch.testing.assert_close(il.predict(model, prompt), whole, rtol=0, atol=TOLERANCE)
+        with budget(1):
+            torch.testing.assert_close(il.predict(model, prompt), whole, rtol=0, atol=TOLERANCE)

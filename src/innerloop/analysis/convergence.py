@@ -15,7 +15,7 @@ from torch import Tensor
 
 from innerloop.analysis.intervals import seeded
 from innerloop.analysis.measured import Measured
-from innerloop.core.chunks import rows_within_budget
+from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, NotSupportedError
 from innerloop.core.fixed_point import FixedPoint, run_to_fixed_point
 from innerloop.core.iterate import iterate
@@ -78,16 +78,16 @@ def convergence(
         raise ConfigurationError(f"power_steps is {power_steps}, expected at least 1.")
     mask = _mask(learner, prompt, entries)  # (..)
     rows = rows_within_budget(8 * learner.bytes_per_prompt(prompt))
-    slices = [slice(start, start + rows) for start in range(0, prompt.batch, rows)]
+    parts = [part for _, part in in_parts(prompt, rows)]
     ends: list[_End] = []
-    for part in (prompt.select(which) for which in slices):
+    for part in parts:
         point = run_to_fixed_point(learner, part, tolerance, max_steps, throw=throw)
         ends.append(_run_on(learner, part, point, mask))
     total = max(_slowest(end.point) for end in ends)
     distances, rates, radii = [], [], []
     refusal = _refusal(learner, ends[0])
-    for which, end in zip(slices, ends, strict=True):
-        part, lost = prompt.select(which), ~end.point.converged  # (b,)
+    for part, end in zip(parts, ends, strict=True):
+        lost = ~end.point.converged  # (b,)
         far = _distances(learner, part, end, total)  # (b, K + 1)
         distances.append(far.masked_fill(lost[:, None], torch.nan))
         rounding = ROUNDING * torch.finfo(end.moving.dtype).eps

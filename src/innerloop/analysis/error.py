@@ -10,6 +10,7 @@ from torch import Tensor
 
 from innerloop.analysis.intervals import CONFIDENCE, DRAWS, Interval, average, seeded
 from innerloop.analysis.measured import Measured
+from innerloop.core.chunks import in_parts
 from innerloop.core.errors import ConfigurationError, PromptError, unknown
 from innerloop.core.iterate import predict, trajectory
 from innerloop.core.learner import Learner
@@ -71,8 +72,7 @@ def _errors(
 ) -> Tensor:
     """Squared errors of every prompt on the CPU: (P, n), (P, K + 1) or (P, K + 1, n)."""
     parts: list[Tensor] = []
-    for start in range(0, prompt.batch, rows):
-        part = prompt.select(slice(start, start + rows))
+    for which, part in in_parts(prompt, rows):
         with torch.no_grad():
             if by == "examples":
                 parts.append(squared_errors(predict(learner, part, steps=steps), part))
@@ -82,7 +82,7 @@ def _errors(
                 errors = errors if chosen is None else errors[:, :, chosen]  # (K + 1, b[, n])
                 parts.append(errors.transpose(0, 1))
         if progress is not None:
-            progress(min(start + rows, prompt.batch))
+            progress(which.stop)
     return torch.cat(parts).cpu()
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from innerloop.analysis.induced import bytes_asked
 from innerloop.analysis.measured import Measured
-from innerloop.core.chunks import map_prompts
+from innerloop.core.chunks import map_prompts, rows_within_budget
 from innerloop.core.errors import PromptError
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
@@ -57,8 +57,8 @@ def _example_errors(learner: Learner[Any], prompt: Prompt, steps: int | None) ->
         answers = predict(learner, _asked_again(part), steps=steps)[:, -1]  # (b, n, k)
         return (answers.double() - part.ys.double()).square().mean(dim=-1)  # (b, n)
 
-    size = bytes_asked(learner, prompt, prompt.points)
-    return map_prompts(errors, prompt, bytes_per_prompt=size).cpu()
+    rows = rows_within_budget(bytes_asked(learner, prompt, prompt.points))
+    return map_prompts(errors, prompt, rows=rows).cpu()
 
 
 def _asked_again(prompt: Prompt) -> Prompt:

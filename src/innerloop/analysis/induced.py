@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from innerloop.analysis.intervals import seeded
-from innerloop.core.chunks import rows_within_budget
+from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.iterate import iterate, predict, trajectory
 from innerloop.core.learner import Learner
@@ -42,9 +42,8 @@ def induced_weights(
     inverse = torch.linalg.pinv(asked.double())  # (d, q) or (P, d, q)
     parts: list[Tensor] = []
     rows = rows_within_budget(bytes_asked(learner, prompt, asked.shape[-2]))
-    for start in range(0, prompt.batch, rows):
-        which = slice(start, start + rows)
-        part, own, inverted = prompt.select(which), asked, inverse
+    for which, part in in_parts(prompt, rows):
+        own, inverted = asked, inverse  # (q, d), (d, q)
         if asked.ndim == 3:
             own, inverted = asked[which, None], inverse[which, None]  # (b, 1, q, d), (b, 1, d, q)
         some = part.ask(own.expand(part.batch, part.points, -1, -1))  # (b, n, q, d)

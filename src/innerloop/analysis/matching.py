@@ -19,7 +19,7 @@ from innerloop.analysis.induced import induced_weights
 from innerloop.analysis.intervals import average
 from innerloop.analysis.measured import Measured
 from innerloop.analysis.similarity import counted_positions
-from innerloop.core.chunks import rows_within_budget
+from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.iterate import iterate, trajectory
 from innerloop.core.learner import Learner
@@ -80,9 +80,7 @@ def match_all(
     size = prompt.ys[0].numel() * (prompt.dims if measure == "sim_w" else 1)
     rows = rows_within_budget(8 * (taken + 2) * size)
     parts: dict[str, list[Tensor]] = {label: [] for label in others}
-    for start in range(0, prompt.batch, rows):
-        which = slice(start, start + rows)
-        part = prompt.select(which)
+    for which, part in in_parts(prompt, rows):
         asked = queries[which] if isinstance(queries, Tensor) and queries.ndim == 3 else queries
         compared = partial(_compared, prompt=part, measure=measure, queries=asked, seed=seed)
         own = torch.stack(list(compared(first, steps=taken)), dim=1)  # (b, A, m)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from innerloop.analysis.probe_program import ProbeSettings
-from innerloop.core.chunks import rows_within_budget
+from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -44,8 +44,7 @@ def hidden_states(
     """
     rows = rows_within_budget(learner.bytes_per_prompt(prompt))
     kept: Tensor | None = None
-    for start in range(0, prompt.batch, rows):
-        part = prompt.select(slice(start, start + rows))
+    for which, part in in_parts(prompt, rows):
         for step, state in enumerate(iterate(learner, part, steps=max(steps))):
             if step not in steps:
                 continue
@@ -53,7 +52,7 @@ def hidden_states(
             if kept is None:
                 shape = (len(steps), prompt.batch, *features.shape[1:])
                 kept = torch.empty(shape, dtype=_dtype(features), device=features.device)
-            kept[steps.index(step), start : start + part.batch] = features
+            kept[steps.index(step), which] = features
     assert kept is not None
     return kept
 

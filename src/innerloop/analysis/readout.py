@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from innerloop.core.chunks import rows_within_budget
+from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner, Traits
@@ -154,10 +154,9 @@ def _parts(learner: Learner[Any], prompt: Prompt) -> Iterator[tuple[Prompt, Tens
         shape = (prompt.batch, prompt.points)
         scored = torch.ones(shape, dtype=torch.bool, device=prompt.xs.device)  # (B, n)
     if learner.traits.causal:
-        for start in range(0, prompt.batch, rows):
-            which = slice(start, start + rows)
+        for which, part in in_parts(prompt, rows):
             chosen = scored[which]  # (b, n)
-            yield prompt.select(which), chosen, prompt.ys[which][chosen]
+            yield part, chosen, part.ys[chosen]
         return
     for i, which, part in expand_prefixes(prompt, rows=rows):
         chosen = torch.zeros_like(scored[which, : i + 1])  # (b, i + 1)

@@ -17,7 +17,7 @@ from torch import Tensor
 from innerloop.analysis.induced import bytes_asked, induced_weights
 from innerloop.analysis.intervals import CONFIDENCE, DRAWS, Averages, Interval, ends, seeded
 from innerloop.analysis.measured import Measured
-from innerloop.core.chunks import map_prompts
+from innerloop.core.chunks import map_prompts, rows_within_budget
 from innerloop.core.errors import PromptError
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
@@ -150,10 +150,8 @@ def cosines(one: Tensor, other: Tensor) -> Tensor:
 @torch.no_grad()
 def predict_in_parts(learner: Learner[Any], prompt: Prompt, *, steps: int | None = None) -> Tensor:
     """Predictions (P, n[, q], k), so many prompts at a time that memory stays bounded."""
-    size = bytes_asked(learner, prompt, prompt.asked.shape[2])
-    return map_prompts(
-        lambda part: predict(learner, part, steps=steps), prompt, bytes_per_prompt=size
-    )
+    rows = rows_within_budget(bytes_asked(learner, prompt, prompt.asked.shape[2]))
+    return map_prompts(lambda part: predict(learner, part, steps=steps), prompt, rows=rows)
 
 
 def _residuals(

@@ -15,7 +15,7 @@ from torch import Tensor
 from innerloop.analysis.induced import induced_weights
 from innerloop.analysis.measured import Measured
 from innerloop.analysis.similarity import counted_positions
-from innerloop.core.chunks import rows_within_budget
+from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import PromptError
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -62,9 +62,8 @@ def outside_span(weights: Tensor, prompt: Prompt) -> tuple[Tensor, Tensor]:
     rows = rows_within_budget(32 * prompt.points * prompt.outputs * (prompt.points + prompt.dims))
     parts: list[Tensor] = []
     ranks: list[Tensor] = []
-    for start in range(0, prompt.batch, rows):
-        some = slice(start, start + rows)
-        basis = nested_basis(prompt.select(some))  # (b, n - 1, d)
+    for some, part in in_parts(prompt, rows):
+        basis = nested_basis(part)  # (b, n - 1, d)
         parts.append(_relative_residual(weights[some].double(), basis))
         new = (basis != 0).any(dim=2).double().cumsum(dim=1)  # (b, n - 1)
         ranks.append(torch.cat([torch.zeros_like(new[:, :1]), new], dim=1))  # (b, n)
