@@ -81,7 +81,7 @@ class Statement:
     quantity: str
     """What is measured: the number that the criterion is about."""
     criterion: Criterion
-    over: Over
+    over: Over = "prompts"
     ratio: bool = False
     """Whether it is a ratio, or another positive number that is averaged by its logarithm."""
     paper: str = ""

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pandas as pd
@@ -88,6 +88,12 @@ class Study:
     """What is smaller than in the paper, or left out, in a sentence; the paper's scale has none."""
     notes: tuple[str, ...] = ()
     """Sentences that a reader should know, whatever is measured."""
+
+    def __post_init__(self) -> None:
+        """Where nothing is trained, every claim is exact."""
+        if self.runs is no_runs:
+            exact = tuple(replace(claim, over="exact") for claim in self.claims)
+            object.__setattr__(self, "claims", exact)
 
     @property
     def name(self) -> str:

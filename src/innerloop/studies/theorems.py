@@ -112,7 +112,6 @@ def theorem_claims(theorem: Theorem) -> tuple[Claim, ...]:
             quantity=quantity,
             statistic=lambda m: m["worst error"],
             criterion=equal,
-            over="exact",
         ),
         Claim(
             name="within-the-theorem",
@@ -121,7 +120,6 @@ def theorem_claims(theorem: Theorem) -> tuple[Claim, ...]:
             "all sizes",
             statistic=lambda m: m["parts too large"],
             criterion=at_most(0, f"{theorem.stated_by} states the numbers"),
-            over="exact",
         ),
     ]
     if theorem.parameter is not None:
@@ -143,7 +141,6 @@ def _falls(letter: str, order: Order) -> Claim:
             order.power + SLACK,
             f"the first term of the series that is left out has the power {order.power:g}",
         ),
-        over="exact",
     )
 
 

@@ -141,7 +141,6 @@ def _agrees(name: str, sentence: str, measure: str) -> Claim:
         "squares / d is below 0.01",
         statistic=lambda m: (m[key] < AGREEMENT).double().mean(dim=-1),
         criterion=at_least(0.9, "almost any: nine numbers of examples in ten"),
-        over="prompts",
         paper="almost any",
     )
 
@@ -180,7 +179,6 @@ def _draw_fig1(tables: Tables) -> Figure:
             criterion=at_most(
                 AGREEMENT, "the paper's number for what agrees: a squared error below 0.01"
             ),
-            over="prompts",
             ratio=True,
             paper="< 0.01",
         ),
@@ -191,7 +189,6 @@ def _draw_fig1(tables: Tables) -> Figure:
             quantity="SPD from least squares / SPD from the nearest other, all prefixes",
             statistic=lambda m: nearer(_over_prefixes(m), LEAST_SQUARES),
             criterion=at_most(0.5, "considerably: twice as far, which no change of seed makes"),
-            over="prompts",
             ratio=True,
         ),
         Claim(
@@ -200,7 +197,6 @@ def _draw_fig1(tables: Tables) -> Figure:
             quantity="SPD from the farthest other but neighbours / SPD from the nearer neighbours",
             statistic=_farthest,
             criterion=at_most(1.0, "farther than all others, however little"),
-            over="prompts",
             ratio=True,
         ),
     ),

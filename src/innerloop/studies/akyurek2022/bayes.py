@@ -109,7 +109,6 @@ def _growth(m: Mapping[str, Tensor]) -> Tensor:
                 "one octave, two points of the grid: around its minimum SPD is flat, and "
                 "half or twice the penalty hardly changes the risk",
             ),
-            over="prompts",
             ratio=True,
             paper="1",
         ),
@@ -119,7 +118,6 @@ def _growth(m: Mapping[str, Tensor]) -> Tensor:
             quantity="nearest penalty at the largest sigma^2 / tau^2 over that at the smallest",
             statistic=_growth,
             criterion=at_least(2.0**0.5, "it grows by one point of the grid at least"),
-            over="prompts",
             ratio=True,
         ),
         Claim(
@@ -133,7 +131,6 @@ def _growth(m: Mapping[str, Tensor]) -> Tensor:
                 "the paper's number for what agrees, from its first figure, where it is of "
                 "the same measure",
             ),
-            over="prompts",
             ratio=True,
         ),
     ),

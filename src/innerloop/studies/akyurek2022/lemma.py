@@ -56,7 +56,6 @@ def _one_layer(kind: str, says: str) -> Claim:
             "what the library calls exact: constants can be chosen so that float64's rounding is "
             "all that is left",
         ),
-        over="exact",
     )
 
 
@@ -75,7 +74,6 @@ def _one_layer(kind: str, says: str) -> Claim:
             quantity="most layers of any of the four",
             statistic=lambda m: m["layers"],
             criterion=at_most(1, "the lemma's number"),
-            over="exact",
         ),
         Claim(
             name="norm-order",
@@ -88,7 +86,6 @@ def _one_layer(kind: str, says: str) -> Claim:
                 "beside N and -N the deviation is off by |x|^2 / 2 N^2; a quarter for the order "
                 "that follows",
             ),
-            over="exact",
         ),
         Claim(
             name="product-order",
@@ -98,7 +95,6 @@ def _one_layer(kind: str, says: str) -> Claim:
             criterion=between(
                 -2.25, -1.75, "GELU's next term is of fourth order: S^-4 beside a product of S^-2"
             ),
-            over="exact",
         ),
     ),
     draw=_draw_lemma1,

@@ -80,7 +80,6 @@ def _decoded(name: str, target: str) -> Claim:
             "less than half of what the input layer leaves: most of what is known is the work of "
             "the layers",
         ),
-        over="prompts",
         ratio=True,
     )
 
@@ -94,7 +93,6 @@ def _nonlinear(name: str, target: str) -> Claim:
         quantity="error of the linear probe / of the MLP, each at its best layer",
         statistic=lambda m: m[linear].amin(dim=-1) / m[mlp].amin(dim=-1),
         criterion=at_least(1.0, "better, however little"),
-        over="prompts",
         ratio=True,
     )
 
@@ -115,7 +113,6 @@ def _nonlinear(name: str, target: str) -> Claim:
                 lambda m: reached(m[f"w, {MLP}"]) - reached(m[f"X'y, {MLP}"]), *TARGETS
             ),
             criterion=at_least(1, "one layer later at least"),
-            over="prompts",
             paper="about layers 7 and 12 of 16",
         ),
         _nonlinear("moment-nonlinear", "X'y"),

@@ -93,7 +93,7 @@ def _nearest_to(own: str, kind: str, place: int) -> Statistic:
 
 def _claim(name: str, sentence: str, quantity: str, statistic: Statistic) -> Claim:
     return Claim(
-        name=name, sentence=sentence, quantity=quantity, statistic=statistic, over="prompts",
+        name=name, sentence=sentence, quantity=quantity, statistic=statistic,
         criterion=at_most(1.0, "nearer, however little: which one is best is the claim"),
         ratio=True,
     )  # fmt: skip

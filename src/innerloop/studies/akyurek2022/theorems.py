@@ -98,7 +98,6 @@ def thm1(lab: Lab) -> Measures:
             quantity="slope of log width against log d, from the smallest to the largest d",
             statistic=lambda m: m["order of the width"],
             criterion=at_most(2.0, "the theorem states the order"),
-            over="exact",
         ),
     ),
     draw=draw_theorem,

@@ -110,7 +110,6 @@ def _draw_curve(axes: Axes, rows: pd.DataFrame, index: int, label: str) -> None:
             "loops from 1 on",
             statistic=lambda m: m["worst ratio"],
             criterion=at_most(1.0, "a bound; 1e-24 is what float64 leaves of a square"),
-            over="exact",
         ),
         Claim(
             name="kappa",
@@ -122,7 +121,6 @@ def _draw_curve(axes: Axes, rows: pd.DataFrame, index: int, label: str) -> None:
             criterion=at_most(
                 2.5, "of four honest means one in twenty has one that is further off"
             ),
-            over="exact",
             paper="4.57, 3.13, 2.07, 1.62",
         ),
         Claim(
@@ -131,7 +129,6 @@ def _draw_curve(axes: Axes, rows: pd.DataFrame, index: int, label: str) -> None:
             quantity="smallest ratio of the median decay a loop at 2 n to that at n",
             statistic=lambda m: (m["rate"][..., 1:] / m["rate"][..., :-1]).amin(dim=-1),
             criterion=at_least(1.0, "faster, however little"),
-            over="exact",
             ratio=True,
         ),
         Claim(
@@ -145,7 +142,6 @@ def _draw_curve(axes: Axes, rows: pd.DataFrame, index: int, label: str) -> None:
                 "narrower, however little; theory has a ratio of -2 kappa log(1 - 1/kappa) "
                 "in the long run, which grows as kappa falls",
             ),
-            over="exact",
             ratio=True,
         ),
     ),

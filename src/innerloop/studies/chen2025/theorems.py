@@ -58,7 +58,6 @@ EXACTLY = at_most(
             "from -3 to 3, sizes and prompts",
             statistic=lambda m: m["from any start"],
             criterion=EXACTLY,
-            over="exact",
         ),
         Claim(
             name="by-definition",
@@ -66,7 +65,6 @@ EXACTLY = at_most(
             quantity="worst difference of the model from the whole matrices / max(1, |vector|)",
             statistic=lambda m: m["from the definition"],
             criterion=EXACTLY,
-            over="exact",
         ),
     ),
     draw=draw_theorem,
@@ -162,7 +160,6 @@ def _draw_thm45(tables: Tables) -> Figure:
                 1.0,
                 "a bound that is broken once is none; below 1e-12 of alpha float64 rounds",
             ),
-            over="exact",
         ),
         Claim(
             name="order-d-examples",
@@ -174,7 +171,6 @@ def _draw_thm45(tables: Tables) -> Figure:
                 "9 is its limit for many dimensions, from Marchenko and Pastur's law, and "
                 "it comes from below; a kappa without limit would pass it",
             ),
-            over="exact",
             ratio=True,
         ),
     ),

@@ -63,7 +63,6 @@ def _draw_fig7(tables: Tables) -> Figure:
                 0.2,
                 "the paper says zero; at a cosine of 0.2 a twenty-fifth of the square is shared",
             ),
-            over="prompts",
             paper="0",
         ),
         Claim(
@@ -72,7 +71,6 @@ def _draw_fig7(tables: Tables) -> Figure:
             quantity="SimW of the last layer with least squares, mean over two examples and more",
             statistic=lambda m: m[LEAST][..., -1, 1:].mean(dim=-1),
             criterion=at_least(0.9, "the paper's curve is near 1 but for a dip at d examples"),
-            over="prompts",
         ),
         Claim(
             name="dip",
@@ -81,7 +79,6 @@ def _draw_fig7(tables: Tables) -> Figure:
             "squares, at d examples",
             statistic=lambda m: m["Newton at d"] - m["least squares at d"],
             criterion=at_least(0.0, "the paper sees a dip for least squares alone"),
-            over="prompts",
         ),
     ),
     draw=_draw_fig7,
@@ -165,7 +162,6 @@ def _most_like_newton(other: str, measure: newton_layers.Measure = "SimE") -> Cl
         "match, mean over the layers in which the error falls",
         statistic=newton_layers.nearer_newton(other, measure),
         criterion=at_least(0.0, "the paper's curve of Newton's method is the uppermost"),
-        over="prompts",
     )
 
 

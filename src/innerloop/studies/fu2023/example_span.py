@@ -38,7 +38,6 @@ def _draw_fig16(tables: Tables) -> Figure:
                 "close, against a direction that knows nothing of the examples: a quarter of the "
                 "length that it leaves outside, about a sixteenth in squares",
             ),
-            over="prompts",
             ratio=True,
         ),
     ),

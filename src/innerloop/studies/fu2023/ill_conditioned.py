@@ -77,7 +77,6 @@ def _steps_per_layer(m: Mapping[str, Tensor]) -> Tensor:
             "match, mean over the layers in which the error falls",
             statistic=newton_layers.nearer_newton(DESCENT, "SimE"),
             criterion=at_least(0.0, "it says so of the heatmaps"),
-            over="prompts",
         ),
         Claim(
             name="descent-slow",
@@ -89,7 +88,6 @@ def _steps_per_layer(m: Mapping[str, Tensor]) -> Tensor:
                 10.0,
                 "a layer of attention makes one step; the paper's 800 steps for 12 layers are 67",
             ),
-            over="prompts",
             ratio=True,
             paper="800/12",
         ),

@@ -27,7 +27,6 @@ IMPROVES = Claim(
     quantity="error after the last example, last layer / layer in the middle",
     statistic=lambda m: _last(m)[..., -1] / _last(m)[..., (_last(m).shape[-1] - 1) // 2],
     criterion=at_most(0.5, "half is far more than two seeds differ by, a quarter"),
-    over="prompts",
     ratio=True,
 )
 PROGRESSIVELY = Claim(
@@ -36,7 +35,6 @@ PROGRESSIVELY = Claim(
     quantity="largest ratio of a layer's error to that of the layer before, after the last example",
     statistic=lambda m: (_last(m)[..., 1:] / _last(m)[..., :-1]).amax(dim=-1),
     criterion=at_most(1.1, "a tenth is less than what separates two seeds of one model"),
-    over="prompts",
     ratio=True,
 )
 
@@ -121,7 +119,6 @@ def _draw_fig1(tables: Tables) -> Figure:
                 "in units of the error of predicting zero: about what can be told apart in a "
                 "figure whose axis goes from 0 to 1",
             ),
-            over="prompts",
         ),
         Claim(
             name="lstm-flat",
@@ -133,7 +130,6 @@ def _draw_fig1(tables: Tables) -> Figure:
                 "the paper finds the first layer equally good; two seeds differ by a quarter, "
                 "which is 1/0.8",
             ),
-            over="prompts",
             ratio=True,
         ),
     ),

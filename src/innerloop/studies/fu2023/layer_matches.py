@@ -82,7 +82,6 @@ def _draw_fig3(tables: Tables) -> Figure:
             quantity="slope of the line through the best-matching iterations",
             statistic=newton_layers.fitted(f"SimE, {NEWTON}", lambda *fit: line(*fit)[0]),
             criterion=between(2.0, 4.0, "three, read off a heatmap of whole numbers"),
-            over="prompts",
             paper="3",
         ),
     ),

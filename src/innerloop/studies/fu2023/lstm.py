@@ -124,7 +124,6 @@ def older_over_newer(label: str) -> Statistic:
                 1.25,
                 "1 for a learner that does not mind the order; two seeds differ by a quarter",
             ),
-            over="prompts",
             ratio=True,
         ),
         Claim(
@@ -133,7 +132,6 @@ def older_over_newer(label: str) -> Statistic:
             quantity="error on examples asked again, older half / newer half, Newton",
             statistic=older_over_newer(MATCHED),
             criterion=between(0.9, 1.1, "the order does not enter: 1 in expectation"),
-            over="prompts",
             ratio=True,
         ),
         Claim(

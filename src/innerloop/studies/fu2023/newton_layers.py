@@ -264,7 +264,6 @@ def trend_claims(measure: Measure) -> tuple[Claim, ...]:
                 "the paper calls the similarity very high; at a cosine of 0.9 a fifth of the "
                 "square is not shared",
             ),
-            over="prompts",
         ),
         Claim(
             name=f"{word}-newton-linear",
@@ -275,7 +274,6 @@ def trend_claims(measure: Measure) -> tuple[Claim, ...]:
             "that match the last iteration run)",
             statistic=fitted(f"{measure}, {NEWTON}", linear),
             criterion=at_least(0.0, "the line fits better where the growth is linear"),
-            over="prompts",
         ),
         Claim(
             name=f"{word}-descent-exponential",
@@ -284,7 +282,6 @@ def trend_claims(measure: Measure) -> tuple[Claim, ...]:
             "that of a line through the steps themselves",
             statistic=fitted(f"{measure}, {DESCENT}", lambda *fit: -linear(*fit)),
             criterion=at_least(0.0, "the line fits better where the growth is exponential"),
-            over="prompts",
         ),
     )
 

@@ -205,7 +205,6 @@ def _draw_b3(tables: Tables) -> Figure:
             quantity=f"M_k up to k = {ITERATIONS} that are not",
             statistic=lambda m: m["of another degree"],
             criterion=IDENTITY,
-            over="exact",
         ),
         Claim(
             name="moments",
@@ -214,7 +213,6 @@ def _draw_b3(tables: Tables) -> Figure:
             "to 4, in fractions",
             statistic=lambda m: m["off by"],
             criterion=IDENTITY,
-            over="exact",
         ),
         Claim(
             name="closed-form",
@@ -223,7 +221,6 @@ def _draw_b3(tables: Tables) -> Figure:
             quantity=f"coefficients up to k = {ITERATIONS} that differ",
             statistic=lambda m: m["not binomial"],
             criterion=IDENTITY,
-            over="exact",
         ),
         Claim(
             name="printed-coefficients",
@@ -231,7 +228,6 @@ def _draw_b3(tables: Tables) -> Figure:
             quantity="of these six coefficients, those that are not the ones of M_1 and M_2",
             statistic=lambda m: m["misprinted"],
             criterion=IDENTITY,
-            over="exact",
             paper="0",
         ),
         Claim(
@@ -240,7 +236,6 @@ def _draw_b3(tables: Tables) -> Figure:
             quantity=f"highest power / k, largest up to k = {ITERATIONS}",
             statistic=lambda m: m["powers per gradient step"],
             criterion=at_most(1, "a step multiplies the weights by 1 - eta S once"),
-            over="exact",
         ),
     ),
     draw=_draw_b3,

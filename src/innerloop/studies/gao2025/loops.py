@@ -93,7 +93,6 @@ def growth_ratio(m: Averages) -> Tensor:
                 1.1,
                 "at a fixed point nothing changes; a tenth is less than what separates two seeds",
             ),
-            over="prompts",
             ratio=True,
         ),
         Claim(

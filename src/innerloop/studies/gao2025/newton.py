@@ -92,7 +92,6 @@ def _better(noise: float, *, hindsight: bool) -> Claim:
         + ("with the best number of iterations" if hindsight else f"with {most}"),
         statistic=_against_best((label for label in ALGORITHMS if label.endswith(ending)), noise),
         criterion=at_most(1.0, "better is lower, on the same prompts"),
-        over="prompts",
         ratio=True,
     )
 
@@ -109,7 +108,6 @@ def _better(noise: float, *, hindsight: bool) -> Claim:
             "descent with the best number of iterations, sigma 0",
             statistic=_ahead("GD"),
             criterion=at_most(1.0, "ahead is lower, on the same prompts"),
-            over="prompts",
             ratio=True,
         ),
         Claim(
@@ -123,7 +121,6 @@ def _better(noise: float, *, hindsight: bool) -> Claim:
                 "ahead is lower, on the same prompts; Newton's method that has converged is "
                 "Bayes' answer here, which nothing can be ahead of",
             ),
-            over="prompts",
             ratio=True,
         ),
         Claim(
@@ -138,7 +135,6 @@ def _better(noise: float, *, hindsight: bool) -> Claim:
                 "the paper has machine precision against about 1e-3; in float32 precision "
                 "is about 1e-14 of squares, and a thousand times is far more than chance",
             ),
-            over="prompts",
             paper="machine precision / 1e-3",
         ),
         *(_better(noise, hindsight=late) for noise in (0.1, 1.0) for late in (False, True)),

@@ -61,7 +61,6 @@ FALLS = Claim(
     quantity="error of the AlgoFormer, last quarter of the samples / first quarter",
     statistic=over(f"{ALGOFORMER}, late", f"{ALGOFORMER}, early"),
     criterion=at_most(1.0, "a decrease, whichever prompts are drawn"),
-    over="prompts",
     ratio=True,
 )
 

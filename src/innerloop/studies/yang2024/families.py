@@ -131,7 +131,7 @@ def _draw_fig10(tables: Tables) -> Figure:
             criterion=at_most(1.0, "to outperform is to have less error"),
         ),
         Claim(
-            name="ahead-of-lasso", over="prompts", ratio=True,
+            name="ahead-of-lasso", ratio=True,
             sentence=f"Below {FEW} examples the looped model is better than the Lasso.",
             quantity=f"mean error over 1 to {FEW - 1} examples (fewer than d), looped / Lasso with "
             "the penalty that is best there",
@@ -139,7 +139,7 @@ def _draw_fig10(tables: Tables) -> Figure:
             criterion=at_most(1.0, "to be better is to have less error"),
         ),
         Claim(
-            name="lasso-more-precise", over="prompts", ratio=True,
+            name="lasso-more-precise", ratio=True,
             sentence="After all examples the Lasso is more precise.",
             quantity="error after the last example, looped / Lasso with the penalty that is best "
             "there",

@@ -65,7 +65,6 @@ def _draw_fig2(tables: Tables) -> Figure:
                 "in the paper's figure its curve ends at a few hundredths of the error of "
                 "predicting zero",
             ),
-            over="prompts",
             ratio=True,
         ),
         Claim(
@@ -74,7 +73,6 @@ def _draw_fig2(tables: Tables) -> Figure:
             quantity=f"error at {BEYOND} b loops / error at b loops, looped",
             statistic=lambda m: m["far beyond"] / m["at b loops"],
             criterion=STAYS,
-            over="prompts",
             ratio=True,
         ),
         Claim(
@@ -173,7 +171,6 @@ def _draw_fig3(tables: Tables) -> Figure:
             quantity=f"error at {BEYOND} b loops / error at b loops, injected",
             statistic=_drift("injected"),
             criterion=STAYS,
-            over="prompts",
             ratio=True,
         ),
         Claim(
@@ -186,7 +183,6 @@ def _draw_fig3(tables: Tables) -> Figure:
                 "the paper calls it divergence on an axis of three powers of ten: one of "
                 "them is the least that fits",
             ),
-            over="prompts",
             ratio=True,
         ),
         Claim(
@@ -195,7 +191,6 @@ def _draw_fig3(tables: Tables) -> Figure:
             quantity="error at 2 b loops / error at b loops, tied",
             statistic=_drift("tied", "at 2 b loops"),
             criterion=at_least(2, "an error that has doubled after as many loops again is lost"),
-            over="prompts",
             ratio=True,
         ),
     ),

@@ -144,7 +144,7 @@ def _draw_fig4(tables: Tables) -> Figure:
     title="Few trained loops do not last, more find a fixed point; few losses cost accuracy",
     claims=(
         Claim(
-            name="few-loops-diverge", over="prompts", ratio=True,
+            name="few-loops-diverge", ratio=True,
             sentence="Trained with few loops, a model loses its accuracy beyond them.",
             quantity="error after all loops / error at b loops, at the smallest b of each T, on "
             "linear functions (the T where it is smallest)",
@@ -153,7 +153,7 @@ def _draw_fig4(tables: Tables) -> Figure:
                                "later or not"),
         ),
         Claim(
-            name="many-loops-stay", over="prompts", ratio=True, criterion=STAYS,
+            name="many-loops-stay", ratio=True, criterion=STAYS,
             sentence="Trained with more loops, it finds a fixed point and stays there.",
             quantity="error after all loops / error at b loops, at the largest b of each T "
             "(the T and the family where it is largest)",

@@ -77,13 +77,13 @@ def _draw_fig9(tables: Tables) -> Figure:
     title="How many loops a family of functions needs for a stable fixed point",
     claims=(
         Claim(
-            name="sparse-stays", over="prompts", ratio=True, criterion=STAYS,
+            name="sparse-stays", ratio=True, criterion=STAYS,
             sentence="On sparse functions b = 20 loops with T = 10 find a stable fixed point.",
             quantity="error far beyond b / error at b, sparse, b = 20 (4 at smoke)",
             statistic=sparse_drift,
         ),
         Claim(
-            name="larger-b-stays", over="prompts", ratio=True,
+            name="larger-b-stays", ratio=True,
             sentence="On all families a larger b is more stable beyond the trained loops.",
             quantity="drift (error far beyond b / error at b) of the largest b / that of the "
             "smallest, in the family where it is largest",

@@ -67,13 +67,13 @@ def _claims(target: str, what: str) -> tuple[Claim, Claim]:
 
     return (
         Claim(
-            name=f"looped-{target}", over="prompts", ratio=True, criterion=REFINES,
+            name=f"looped-{target}", ratio=True, criterion=REFINES,
             sentence=f"The looped model refines {what} with every loop.",
             quantity="error of the probe after b loops / after a quarter of them",
             statistic=refined,
         ),
         Claim(
-            name=f"standard-{target}", over="prompts", ratio=True, criterion=MOVES_ON,
+            name=f"standard-{target}", ratio=True, criterion=MOVES_ON,
             sentence=f"The standard model knows {what} best in a middle layer, and moves on.",
             quantity="error of the probe after the last layer / lowest error after any layer",
             statistic=last_over_lowest,
@@ -97,7 +97,7 @@ def _beyond_control(m: Averages) -> Tensor:
         *_claims("moment", "X'y"),
         *_claims("weights", "the least-squares weights"),
         Claim(
-            name="beyond-control", over="prompts", ratio=True,
+            name="beyond-control", ratio=True,
             sentence="Probes find what was learned in context: they do better than control probes.",
             quantity="lowest error of the probes / lowest error of the control's, the largest of "
             "both models and both targets",
