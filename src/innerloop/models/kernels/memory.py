@@ -5,8 +5,11 @@ never share it, and one that is dropped half-way takes it along.
 """
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
+
+from torch import Tensor
 
 Memory = TypeVar("Memory")
 
@@ -21,8 +24,8 @@ def borrow(role: str, key: Hashable, make: Callable[[], Memory]) -> Memory:
     What was kept for another key is freed first: sizes that have changed seldom change back.
     """
     with _lock:
-        found, memory = _idle.pop(role, (None, None))
-    if memory is not None and found == key:
+        kept_for, memory = _idle.pop(role, (None, None))
+    if memory is not None and kept_for == key:
         return memory
     del memory
     return make()
@@ -34,7 +37,38 @@ def give_back(role: str, key: Hashable, memory: object) -> None:
         _idle[role] = (key, memory)
 
 
-def release_workspaces() -> None:
+def release_memory() -> None:
     """Free the memory that is kept for the next training step."""
     with _lock:
         _idle.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """B prompts of T tokens of width D; h heads of s numbers; H hidden units."""
+
+    batch: int
+    tokens: int
+    width: int
+    heads: int
+    head_size: int
+    hidden: int
+
+    @property
+    def rows(self) -> int:
+        """R = B T: the tokens of all prompts are the rows of one matrix."""
+        return self.batch * self.tokens
+
+    @property
+    def inner(self) -> int:
+        """h s: the numbers of all heads."""
+        return self.heads * self.head_size
+
+    def by_prompt(self, rows: Tensor) -> Tensor:
+        """A view (B, T, ..) of (R, ..)."""
+        return rows.view(self.batch, self.tokens, -1)
+
+    def by_head(self, rows: Tensor) -> Tensor:
+        """A view (m, B, h, T, s) of (R, m h s)."""
+        parts = rows.view(self.batch, self.tokens, -1, self.heads, self.head_size)
+        return parts.permute(2, 0, 3, 1, 4)

@@ -1,30 +1,28 @@
-"""One pre-norm block, forward and backward, by hand: what autograd would do, with less traffic.
+"""One pre-norm block with a GELU, forward and backward, by hand: as autograd, with less traffic.
 
-The tokens of all prompts are rows of one matrix. Gradients of the weights are added up loop after
-loop in the same form as the weights.
+Gradients of the weights are added up loop after loop in the same form as the weights.
 
 Shapes: B prompts, T tokens, R = B T rows, D width, h heads, s head size, H hidden units. The last
 block before a readout goes on with the x tokens alone once attention is done: R' rows; else R' = R.
 """
 
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from innerloop.models.block import Activation, Block
-from innerloop.models.fused_attention import AttentionPass, AttentionRoom, AttentionShape
+from innerloop.models.block import EPSILON, Block
+from innerloop.models.kernels.attention import AttentionPass, AttentionRoom
+from innerloop.models.kernels.memory import Sizes
 
 _norm_backward = torch.ops.aten.native_layer_norm_backward.default
 _ONLY_INPUT = [True, False, False]
 _gelu = torch.ops.aten.gelu.out
 _gelu_backward = torch.ops.aten.gelu_backward.grad_input
-_relu_backward = torch.ops.aten.threshold_backward.grad_input
 
 
-@dataclass(slots=True, eq=False)
-class BlockWeights:
+class BlockWeights(NamedTuple):
     """The maps of a block, or their gradients.
 
     The norms' gains, all biases behind norms and the scale of the scores are part of the maps.
@@ -41,17 +39,10 @@ class BlockWeights:
     """(D, H)."""
     down_bias: Tensor
 
-    def tensors(self) -> tuple[Tensor, ...]:
-        """All of them, in order."""
-        return tuple(getattr(self, each.name) for each in fields(self))
-
     @property
     def transposed(self) -> "BlockWeights":
         """Views of the maps, for products from the right; the biases as they are."""
-        return BlockWeights(*(each.t() for each in self.tensors()))
-
-
-NUMBER_OF_WEIGHTS = len(fields(BlockWeights))
+        return BlockWeights(*(each.t() for each in self))
 
 
 def fold(block: Block) -> BlockWeights:
@@ -64,10 +55,10 @@ def fold(block: Block) -> BlockWeights:
     return BlockWeights(
         inward=scale * _behind_norm(attention.inward, block.attention_norm),  # (3 h s, D)
         outward=attention.outward.weight,
-        outward_bias=_bias(attention.outward),
+        outward_bias=attention.outward.bias,
         up=_behind_norm(mlp.up, block.mlp_norm),  # (H, D)
         down=mlp.down.weight,
-        down_bias=_bias(mlp.down),
+        down_bias=mlp.down.bias,
     )
 
 
@@ -84,44 +75,12 @@ def _behind_norm(linear: nn.Linear, norm: nn.Module) -> Tensor:
     return weight - weight.mean(1, keepdim=True) + bias[:, None] / linear.in_features
 
 
-def _bias(linear: nn.Linear) -> Tensor:
-    """The bias of a map; zeros if it has none."""
-    bias: Tensor | None = linear.bias
-    return linear.weight.new_zeros(linear.out_features) if bias is None else bias
-
-
-@dataclass(frozen=True, slots=True)
-class BlockSizes:
-    """All that the kernels must know beside the weights."""
-
-    attention: AttentionShape
-    width: int
-    hidden: int
-    activation: Activation
-    eps: float
-
-    @property
-    def rows(self) -> int:
-        """R."""
-        return self.attention.rows
-
-    def kept(self, keep: slice | None) -> int:
-        """R': the rows that a block goes on with after attention."""
-        if keep is None:
-            return self.rows
-        return self.attention.batch * len(range(*keep.indices(self.attention.tokens)))
-
-    def select(self, rows: Tensor, keep: slice) -> Tensor:
-        """A view (B, n, ..) of the tokens that are kept, of (R, ..)."""
-        return rows.view(self.attention.batch, self.attention.tokens, -1)[:, keep]
-
-
 class BlockRoom:
-    """Memory that all passes of a chunk share: nothing in it outlives one pass."""
+    """Memory that all passes share: nothing in it outlives one pass."""
 
-    def __init__(self, sizes: BlockSizes, like: Tensor) -> None:
+    def __init__(self, sizes: Sizes, like: Tensor) -> None:
         self.sizes = sizes
-        self.attention = AttentionRoom(sizes.attention, like)
+        self.attention = AttentionRoom(sizes, like)
         self.hidden = like.new_empty(sizes.rows, sizes.hidden)  # (R, H)
         self.change = like.new_empty(sizes.rows, sizes.width)  # (R, D)
         self.ones = like.new_ones(sizes.rows, 1)  # (R, 1)
@@ -132,10 +91,9 @@ class NormPass:
     """1 + z, z = (x - mean) / deviation of each row: see `_behind_norm` for the 1."""
 
     def __init__(self, rows: int, room: BlockRoom) -> None:
-        self.eps, self.shape = room.sizes.eps, [room.sizes.width]
         self.wide_ones, self.ones = room.wide_ones, room.ones[:rows]  # (D,), (R, 1)
-        self.values = room.change[:rows]  # (R, D)
-        self.inverse_deviation = self.ones
+        self.shape = self.wide_ones.shape
+        self.values, self.inverse_deviation = room.change[:rows], self.ones  # (R, D), (R, 1)
 
     def forward(self, stream: Tensor) -> Tensor:
         """The norm (R, D) of (R, D).
@@ -143,7 +101,7 @@ class NormPass:
         Torch has no such kernel that writes to given memory; it finds what is freed here again.
         """
         self.values, _, self.inverse_deviation = torch.native_layer_norm(
-            stream, self.shape, self.wide_ones, self.wide_ones, self.eps
+            stream, self.shape, self.wide_ones, self.wide_ones, EPSILON
         )  # (R, D), (R, 1), (R, 1)
         return self.values
 
@@ -166,9 +124,10 @@ class BlockPass:
         """After attention it goes on with the tokens to `keep`; None: all."""
         self.room, self.keep = room, keep
         sizes, like = room.sizes, room.change
-        kept = sizes.kept(keep)
+        every = range(sizes.tokens)
+        kept = sizes.batch * len(every if keep is None else every[keep])
         self.attention_norm, self.mlp_norm = NormPass(sizes.rows, room), NormPass(kept, room)
-        self.taken = like.new_empty(kept, sizes.attention.inner)  # (R', h s)
+        self.taken = like.new_empty(kept, sizes.inner)  # (R', h s)
         everything = self.taken if keep is None else room.attention.taken  # (R, h s)
         self.attention = AttentionPass(room.attention, everything)
         self.hidden = like.new_empty(kept, sizes.hidden)  # (R', H), before the activation
@@ -182,17 +141,16 @@ class BlockPass:
 
         Here the weights are transposed.
         """
-        room = self.room
         # x <- x + taken Wo' + bo, taken = attention(z Wi'), z = norm(x)
         normed = self.attention_norm.forward(stream)  # (R, D)
-        torch.mm(normed, weights.inward, out=room.attention.inner)
+        torch.mm(normed, weights.inward, out=self.room.attention.inner)
         self.attention.forward()
         stream = self._go_on_with_kept(stream)  # (R', D)
         stream.addmm_(self.taken, weights.outward).add_(weights.outward_bias)
         # x <- x + f(z Wu') Wd' + bd, z = norm(x)
         normed = self.mlp_norm.forward(stream)  # (R', D)
         torch.mm(normed, weights.up, out=self.hidden)
-        _activate(self.hidden, room.sizes.activation, out=self.active)
+        _gelu(self.hidden, out=self.active)
         return stream.addmm_(self.active, weights.down).add_(weights.down_bias)
 
     def backward(self, weights: BlockWeights, sums: BlockWeights, change: Tensor) -> Tensor:
@@ -203,7 +161,7 @@ class BlockPass:
         # The MLP: x <- x + f(z Wu') Wd' + bd
         _add_products(sums.down, sums.down_bias, change, self.active)
         torch.mm(change, weights.down, out=self.d_hidden)
-        self._activate_backward(self.d_hidden)
+        _gelu_backward(self.d_hidden, self.hidden, grad_input=self.d_hidden)
         sums.up.addmm_(self.d_hidden_across, self.mlp_norm.values)
         torch.mm(self.d_hidden, weights.up, out=self.d_normed)
         self.mlp_norm.add_backward(change, self.d_normed)
@@ -222,7 +180,7 @@ class BlockPass:
         if self.keep is None or self.kept_stream is None:
             return stream
         for rows, chosen in ((stream, self.kept_stream), (self.room.attention.taken, self.taken)):
-            place = self.room.sizes.select(rows, self.keep)  # (B, n, D) or (B, n, h s)
+            place = self.room.sizes.by_prompt(rows)[:, self.keep]  # (B, n, D) or (B, n, h s)
             chosen.view(place.shape).copy_(place)
         return self.kept_stream
 
@@ -235,33 +193,12 @@ class BlockPass:
         whole = change.new_zeros(sizes.rows, sizes.width)  # (R, D)
         taken.zero_()
         for rows, chosen in ((whole, change), (taken, change @ outward)):
-            place = sizes.select(rows, self.keep)  # (B, n, D) or (B, n, h s)
+            place = sizes.by_prompt(rows)[:, self.keep]  # (B, n, D) or (B, n, h s)
             place.copy_(chosen.view(place.shape))
         return whole
-
-    def _activate_backward(self, change: Tensor) -> None:
-        """From the gradient of f(u) to that of u, (R', H), in place."""
-        activation = self.room.sizes.activation
-        if activation == "relu":
-            _relu_backward(change, self.active, 0.0, grad_input=change)
-        else:
-            _gelu_backward(
-                change, self.hidden, approximate=_approximation(activation), grad_input=change
-            )
 
 
 def _add_products(weight: Tensor, bias: Tensor, outputs: Tensor, inputs: Tensor) -> None:
     """Add the gradients of a map, from those of its outputs (R, o) and its inputs (R, i)."""
     weight.addmm_(outputs.t(), inputs)  # (o, i)
     bias += outputs.sum(0)  # (o,)
-
-
-def _activate(hidden: Tensor, activation: Activation, *, out: Tensor) -> None:
-    if activation == "relu":
-        torch.clamp_min(hidden, 0.0, out=out)
-    else:
-        _gelu(hidden, approximate=_approximation(activation), out=out)
-
-
-def _approximation(activation: Activation) -> str:
-    return "tanh" if activation == "gelu-tanh" else "none"
