@@ -17,7 +17,7 @@ class Hidden:
     """(B, n, q, D): the queries of each point; None without queries."""
 
     def map(self, function: Callable[..., Tensor], other: "Hidden | None" = None) -> "Hidden":
-        """A function of the tokens and of the queries; of both and another's, where one is given."""
+        """A function of the tokens and of the queries; of both and of another's, if given."""
         if other is None:
             asked = None if self.asked is None else function(self.asked)
             return Hidden(function(self.tokens), asked)

@@ -2,14 +2,14 @@
 
     y <- norm(blocks(y + term))
 
-A stack, and the pre- and the post-transformer, are the same with one loop.
+A stack, and the pre- and the post-transformer, are the same with one loop. Prompts are taken a few
+at a time, so that what one operation writes is still in the cache when the next one reads it.
 
-Shapes: B prompts, T tokens, n tokens that are returned, D width, W loops in the window; R = B T
-rows, or R' = B n behind the last block.
+Shapes: B prompts, T tokens, n of them returned, D width, W loops in the window; R = B T, R' = B n.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -19,66 +19,66 @@ from torch.autograd.function import once_differentiable
 
 from innerloop.core.errors import NotSupportedError
 from innerloop.models.block import EPSILON
-from innerloop.models.kernels.block import BlockPass, BlockRoom, BlockWeights
-from innerloop.models.kernels.memory import Sizes, borrow, give_back
+from innerloop.models.kernels.attention import Sizes, even_slices
+from innerloop.models.kernels.block import BlockPass, BlockWeights
+from innerloop.models.kernels.memory import borrow, give_back
 
 _norm_backward = torch.ops.aten.native_layer_norm_backward.default
-_PER_BLOCK = len(BlockWeights._fields)
+_CHUNK = 2**21
+"""About how many hidden units the prompts have that are computed at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopPlan:
     """What is computed, but for the numbers."""
 
-    role: str
-    """Computations of one role use the same memory after each other: see `borrow`."""
+    role: str  # computations of one role use the same memory after each other
     sizes: Sizes
     blocks: int
     loops: int
-    window: int
-    """How many loops, the last ones, have gradients and are returned."""
-    first: int
-    """The first token that is returned."""
-    stride: int
-    """How far the tokens lie apart that are returned."""
-    gradient: bool
-    """Whether there may be a way back."""
+    window: int  # how many loops, the last ones, have gradients and are returned
+    read: tuple[int, int]  # the first token that is returned, and how far they lie apart
+    gradient: bool  # whether there may be a way back
 
     @property
     def keep(self) -> slice:
         """The tokens that are returned."""
-        return slice(self.first, None, self.stride)
+        return slice(self.read[0], None, self.read[1])
+
+    @property
+    def chunks(self) -> list[slice]:
+        """The prompts that are taken at a time, about equally many."""
+        batch, units = self.sizes.batch, self.sizes.tokens * self.sizes.hidden
+        return even_slices(batch, min(-(-batch * units // _CHUNK), batch))
 
 
 class _Inputs(NamedTuple):
-    """What all loops read, or the gradients of it."""
+    """What all loops of some prompts read, or the gradients of it."""
 
-    term: Tensor | None
-    """(R, D), or None for 0."""
-    gain: Tensor | None
-    """(D,), of the norm at the end of a loop; None: there is no norm."""
-    bias: Tensor | None
-    """(D,)."""
+    term: Tensor | None  # (R, D), or None for 0
+    gain: Tensor | None  # (D,), of the norm at the end of a loop; None: there is no norm
+    bias: Tensor | None  # (D,)
     blocks: list[BlockWeights]
 
     @classmethod
-    def of(cls, tensors: Sequence[Tensor | None]) -> "_Inputs":
-        """Term (B, T, D), gain, bias and all weights, in this order."""
+    def of(cls, tensors: Sequence[Any], which: slice) -> "_Inputs":
+        """For some prompts: term (B, T, D), gain, bias and all weights, in this order."""
         term, gain, bias, *weights = tensors
-        starts = range(0, len(weights), _PER_BLOCK)
-        blocks = [BlockWeights(*weights[i : i + _PER_BLOCK]) for i in starts]  # pyright: ignore[reportArgumentType]
-        return cls(None if term is None else term.flatten(0, 1), gain, bias, blocks)
+        size = len(BlockWeights._fields)
+        blocks = [BlockWeights(*weights[i : i + size]) for i in range(0, len(weights), size)]
+        return cls(None if term is None else term[which].flatten(0, 1), gain, bias, blocks)
 
 
 class _LoopPass:
     """One loop, with what its way back needs."""
 
-    def __init__(self, room: BlockRoom, keeps: Sequence[slice | None]) -> None:
-        self.blocks = [BlockPass(room, keep) for keep in keeps]
-        self.stream = torch.empty_like(room.change)  # (R, D)
-        self.shape = [room.sizes.width]
-        self.normed: tuple[Tensor, ...] = ()
-        """What goes into the norm (R', D), with its mean and inverse deviation (R', 1)."""
+    def __init__(self, plan: LoopPlan, like: Tensor, *, last: bool = False) -> None:
+        sizes, every = plan.sizes, slice(None)
+        # Only the last block of the last loop may drop tokens: others are still to be seen.
+        keeps = [every] * (plan.blocks - 1) + [plan.keep if last else every]
+        self.blocks = [BlockPass(sizes, like, keep) for keep in keeps]
+        self.stream = like.new_empty(sizes.batch * sizes.tokens, sizes.width)  # (R, D)
+        self.normed: tuple[Tensor, ...] = ()  # the norm's input, its mean and 1 / deviation
 
     def forward(self, inputs: _Inputs, transposed: Sequence[BlockWeights], state: Tensor) -> Tensor:
         """The state (R', D) after the loop, of that before it, (R, D)."""
@@ -92,20 +92,17 @@ class _LoopPass:
         if inputs.gain is None:
             return stream
         state, *moments = torch.native_layer_norm(
-            stream, self.shape, inputs.gain, inputs.bias, EPSILON
+            stream, inputs.gain.shape, inputs.gain, inputs.bias, EPSILON
         )  # (R', D), (R', 1), (R', 1)
         self.normed = (stream, *moments)
         return state
 
     def backward(self, inputs: _Inputs, sums: _Inputs, change: Tensor) -> Tensor:
-        """The gradient of the state before the loop, (R, D), of that after it, (R', D).
-
-        The other gradients are added to `sums`.
-        """
+        """The gradient before the loop, (R, D), of that after it, (R', D); others go to `sums`."""
         if sums.gain is not None and sums.bias is not None:
             stream, mean, inverse = self.normed
             change, d_gain, d_bias = _norm_backward(
-                change, stream, self.shape, mean, inverse, inputs.gain, inputs.bias, [True] * 3
+                change, stream, sums.gain.shape, mean, inverse, inputs.gain, inputs.bias, [True] * 3
             )  # (R', D), (D,), (D,)
             sums.gain.add_(d_gain)
             sums.bias.add_(d_bias)
@@ -117,63 +114,55 @@ class _LoopPass:
 
 
 class _Loops:
-    """The loops of a plan, and their memory."""
+    """The loops of some prompts, and their memory."""
 
-    def __init__(self, plan: LoopPlan, like: Tensor) -> None:
-        self.plan = plan
-        room = BlockRoom(plan.sizes, like)
-        every: list[slice | None] = [None] * plan.blocks
-        # Only the last block of the last loop may drop tokens: others are still to be seen.
-        whole = (plan.first, plan.stride) == (0, 1)
-        last = _LoopPass(room, every if whole else [*every[1:], plan.keep])
+    def __init__(self, plan: LoopPlan, like: Tensor, which: slice) -> None:
+        here = replace(plan.sizes, batch=which.stop - which.start)
+        self.plan = plan = replace(plan, sizes=here)
         kept = plan.window if plan.gradient else 1
         # Loops whose way back is not taken share one pass.
-        forgotten = [_LoopPass(room, every)] * (plan.loops - kept) if plan.loops > kept else []
-        self.passes = [*forgotten, *(_LoopPass(room, every) for _ in range(kept - 1)), last]
+        shared = [_LoopPass(plan, like)] * (plan.loops - kept) if plan.loops > kept else []
+        self.passes = shared + [_LoopPass(plan, like, last=i == kept - 1) for i in range(kept)]
 
-    def forward(self, inputs: _Inputs, start: Tensor) -> Tensor:
-        """Run all loops, from (B, T, D) to the states (W, B, n, D) of the window."""
-        plan, transposed = self.plan, [block.transposed for block in inputs.blocks]
-        tokens = len(range(plan.sizes.tokens)[plan.keep])
-        states = start.new_empty(plan.window, len(start), tokens, plan.sizes.width)  # (W, B, n, D)
-        state, early = start.flatten(0, 1), plan.loops - plan.window  # (R, D)
-        for loop, each in enumerate(self.passes):
+    def forward(self, inputs: _Inputs, state: Tensor, states: Tensor) -> None:
+        """Run all loops from a state (R, D), and write the states (W, B, n, D) of the window."""
+        plan = self.plan
+        transposed = [BlockWeights(*(each.t() for each in block)) for block in inputs.blocks]
+        for loop, each in enumerate(self.passes, start=plan.window - plan.loops):
             state = each.forward(inputs, transposed, state)  # (R, D), at last (R', D)
-            if loop == plan.loops - 1:
-                states[-1] = state.view(states.shape[1:])
-            elif loop >= early:
-                states[loop - early] = plan.sizes.by_prompt(state)[:, plan.keep]
-        return states
+            if loop == plan.window - 1:
+                states[loop] = state.view(states.shape[1:])
+            elif loop >= 0:
+                states[loop] = plan.sizes.kept(state, plan.keep)
 
     def backward(self, inputs: _Inputs, sums: _Inputs, changes: Tensor) -> Tensor:
         """The gradient (R, D) before the window, from those (W, B, n, D) of its states."""
-        plan = self.plan
-        change = changes[-1].flatten(0, 1).clone()  # (R', D)
+        plan, change = self.plan, changes[-1].flatten(0, 1).clone()  # (R', D)
         for i in reversed(range(plan.window)):
             change = self.passes[i - plan.window].backward(inputs, sums, change)  # (R, D)
             if i > 0:
-                kept = plan.sizes.by_prompt(change)[:, plan.keep]  # (B, n, D), a view
-                kept += changes[i - 1]
+                plan.sizes.kept(change, plan.keep).add_(changes[i - 1])  # (B, n, D)
         return change
 
 
 class FusedLoop(Function):
-    """The states (W, B, n, D) after each loop of the window.
-
-    A window of fewer than all loops has no gradient of the start.
-    """
+    """The states (W, B, n, D) after each loop of the window."""
 
     @staticmethod
     def forward(ctx: Any, plan: LoopPlan, start: Tensor, *tensors: Tensor | None) -> Tensor:
         """From a start (B, T, D), and the tensors of `_Inputs.of`."""
         key = (plan, start.dtype, start.device)
-        loops = borrow(plan.role, key, lambda: _Loops(plan, start))
-        states = loops.forward(_Inputs.of(tensors), start)  # (W, B, n, D)
+        chunks = borrow(plan.role, key, lambda: [_Loops(plan, start, each) for each in plan.chunks])
+        tokens = len(range(plan.sizes.tokens)[plan.keep])
+        states = start.new_empty(plan.window, len(start), tokens, plan.sizes.width)  # (W, B, n, D)
+        for which, loops in zip(plan.chunks, chunks, strict=True):
+            state = start[which].flatten(0, 1)  # (R, D)
+            loops.forward(_Inputs.of(tensors, which), state, states[:, which])
         if plan.gradient:
-            ctx.plan, ctx.key, ctx.loops, ctx.shape = plan, key, loops, start.shape
-            ctx.save_for_backward(*tensors)
+            ctx.plan, ctx.key, ctx.chunks = plan, key, chunks
+            ctx.save_for_backward(start, *tensors)
         else:
-            give_back(plan.role, key, loops)
+            give_back(plan.role, key, chunks)
         return states
 
     @staticmethod
@@ -182,18 +171,21 @@ class FusedLoop(Function):
         ctx: Any, *changes: Tensor
     ) -> tuple[Tensor | None, ...]:
         """Run the window backwards; then its memory is free for the next step."""
-        if ctx.loops is None:
+        if ctx.chunks is None:
             raise NotSupportedError(
-                "fused kernels run backward once: call window_outputs again instead of keeping "
-                "its graph."
+                "fused kernels run backward once: compute the outputs again for another gradient."
             )
-        sums = [None if each is None else _zeros_like(each) for each in ctx.saved_tensors]
-        inputs = _Inputs.of(ctx.saved_tensors)
-        change = ctx.loops.backward(inputs, _Inputs.of(sums), changes[0])  # (R, D)
-        d_start = change.view(ctx.shape) if ctx.plan.window == ctx.plan.loops else None
-        give_back(ctx.plan.role, ctx.key, ctx.loops)
-        ctx.loops = None
-        return (None, d_start, *sums)
+        plan, (start, *tensors) = ctx.plan, ctx.saved_tensors
+        sums = [None if each is None else _zeros_like(each) for each in tensors]
+        d_start = torch.empty_like(start)  # (B, T, D)
+        for which, loops in zip(plan.chunks, ctx.chunks, strict=True):
+            inputs, gradients = _Inputs.of(tensors, which), _Inputs.of(sums, which)
+            change = loops.backward(inputs, gradients, changes[0][:, which])  # (R, D)
+            d_start[which] = change.view(start[which].shape)
+        give_back(plan.role, ctx.key, ctx.chunks)
+        ctx.chunks = None
+        # A window of fewer than all loops is cut off from the start.
+        return (None, d_start if plan.window == plan.loops else None, *sums)
 
 
 def _zeros_like(value: Tensor) -> Tensor:

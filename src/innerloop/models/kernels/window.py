@@ -15,21 +15,21 @@ from torch import Tensor, nn
 from innerloop.core.errors import ConfigurationError, NotSupportedError
 from innerloop.core.prompt import Prompt
 from innerloop.models.block import Block
-from innerloop.models.hidden import Hidden, Visible
+from innerloop.models.hidden import Hidden
+from innerloop.models.kernels.attention import Sizes
 from innerloop.models.kernels.block import fold
 from innerloop.models.kernels.loop import FusedLoop, LoopPlan
-from innerloop.models.kernels.memory import Sizes
 from innerloop.models.model import AnyModel
 from innerloop.models.transformer import InContextTransformer
 
 WIDEST = 96
-"""The widest residual stream that the kernels are used for.
+"""The widest residual stream that the kernels are used for: beyond it they gain less than 1.1x.
 
-They save traffic to memory, which grows with the width D, and no matrix products, which grow with
-D^2: so their gain falls with the width. See docs/benchmarks.md for what was measured.
+They save traffic to memory, which grows with the width D, and hardly any products, which grow with
+D^2: so their gain falls with the width. What was measured: docs/benchmarks.md.
 """
 _EVERY = (0, 1)
-"""All tokens: from token 0 on each."""
+"""The first token to read, and how far they lie apart: all."""
 
 
 def supports(model: AnyModel, prompt: Prompt) -> TypeGuard[InContextTransformer]:
@@ -65,71 +65,43 @@ def window_outputs(
     """
     if not _computes(model, prompt):
         raise NotSupportedError(
-            f"{model.name} has no fused kernels for this prompt: ask `supports` first, and take "
-            "the steps of `iterate` instead."
+            f"{model.name} has no fused kernels for this prompt: take the steps of `iterate`."
         )
     if not 1 <= window <= loops:
-        raise ConfigurationError(
-            f"a window of {window} in {loops} loops: expected at least 1 and at most all of them."
-        )
+        raise ConfigurationError(f"window is {window} of {loops} loops, expected 1 to all of them.")
     if not model.looped:
         loops = window = 1
     embedding, backbone = model.embedding, model.backbone
-    state = backbone.begin(model.embed(prompt), embedding.visible, run=_run_pre)
-    start = state.now.tokens  # (B, T, D)
+    state = backbone.begin(
+        model.embed(prompt), embedding.visible,
+        run=lambda blocks, hidden, _: Hidden(_run("pre", blocks, hidden.tokens, _EVERY)[0]),
+    )  # fmt: skip
     read = (embedding.first, embedding.stride)
+    start = state.now.tokens if window == loops else state.now.tokens.detach()  # (B, T, D)
     states = _run(
-        "loop",
-        backbone.blocks,
-        start if window == loops else start.detach(),
-        _EVERY if len(backbone.post) else read,
-        term=state.term,
-        norm=backbone.loop_norm,
-        loops=loops,
-        window=window,
-    )  # (W, B, T or n, D)
+        "loop", backbone.blocks, start, _EVERY if len(backbone.post) else read,
+        term=state.term, norm=backbone.loop_norm, loops=loops, window=window,
+    )  # fmt: skip  # (W, B, T or n, D)
     if len(backbone.post):
         ended = _run("post", backbone.post, states.flatten(0, 1), read)[0]  # (W B, n, D)
         states = ended.unflatten(0, states.shape[:2])
     return model.readout(backbone.final_norm(states))  # (W, B, n, k)
 
 
-def _run_pre(blocks: Iterable[nn.Module], hidden: Hidden, visible: Visible) -> Hidden:
-    return Hidden(_run("pre", blocks, hidden.tokens, _EVERY)[0])
-
-
 def _run(
-    role: str,
-    modules: Iterable[nn.Module],
-    start: Tensor,
-    read: tuple[int, int],
-    *,
-    term: Hidden | None = None,
-    norm: nn.Module | None = None,
-    loops: int = 1,
-    window: int = 1,
-) -> Tensor:
-    """States (W, B, n, D) from y = start (B, T, D), by y <- norm(blocks(y + term)).
-
-    They are read at the tokens first, first + stride, ..: `read` is (first, stride).
-    """
+    role: str, modules: Iterable[nn.Module], start: Tensor, read: tuple[int, int], *,
+    term: Hidden | None = None, norm: nn.Module | None = None, loops: int = 1, window: int = 1,
+) -> Tensor:  # fmt: skip
+    """States (W, B, n, D) of y <- norm(blocks(y + term)), at the tokens `read`, from (B, T, D)."""
     blocks = [module for module in modules if isinstance(module, Block)]
     gain, bias = (norm.weight, norm.bias) if isinstance(norm, nn.LayerNorm) else (None, None)
     added = None if term is None else term.tokens.expand_as(start).contiguous()  # (B, T, D)
-    weights = [tensor for block in blocks for tensor in fold(block)]
-    inputs = [added, gain, bias, *weights]
-    gradient = torch.is_grad_enabled() and any(
-        each is not None and each.requires_grad for each in (start, *inputs)
-    )
-    shape = blocks[0].shape
-    plan = LoopPlan(
-        role=role if gradient else f"{role} without gradient",
-        sizes=Sizes(*start.shape, shape.heads, shape.numbers_per_head, shape.hidden_units),
-        blocks=len(blocks),
-        loops=loops,
-        window=window,
-        first=read[0],
-        stride=read[1],
-        gradient=gradient,
-    )
+    inputs = [added, gain, bias, *(tensor for block in blocks for tensor in fold(block))]
+    learned = [each for each in (start, *inputs) if each is not None and each.requires_grad]
+    gradient = torch.is_grad_enabled() and len(learned) > 0
+    shape, role = blocks[0].shape, role if gradient else f"{role} without gradient"
+    batch, tokens, width = start.shape
+    heads, head_size, hidden = shape.heads, shape.numbers_per_head, shape.hidden_units
+    sizes = Sizes(batch, tokens, width, heads, head_size, hidden)
+    plan = LoopPlan(role, sizes, len(blocks), loops, window, read, gradient)
     return FusedLoop.apply(plan, start.contiguous(), *inputs)
