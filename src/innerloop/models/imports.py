@@ -192,11 +192,11 @@ def _matrix(weights: Mapping[str, Tensor], name: str, path: Path) -> tuple[int, 
 def _names(source: Source, config: TransformerConfig) -> dict[str, str]:
     """Every tensor of a model: their name -> ours."""
     before = _BEFORE[source]
-    stack = isinstance(config.backbone, Stack)
+    looped = config.backbone.looped
     parts = {
         "_read_in": "embedding.inward",
         "_read_out": "readout",
-        f"{before}ln_f": "backbone.final_norm" if stack else "backbone.loop_norm",
+        f"{before}ln_f": "backbone.loop_norm" if looped else "backbone.final_norm",
     }
     for i in range(config.backbone.layers):
         for theirs, ours in _BLOCK_PARTS.items():
