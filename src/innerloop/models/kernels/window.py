@@ -23,7 +23,7 @@ from innerloop.models.model import AnyModel
 from innerloop.models.transformer import InContextTransformer
 
 WIDEST = 96
-"""The widest residual stream that the kernels are used for: beyond it they gain less than 1.1x.
+"""The widest residual stream that the kernels are used for: beyond it they gain some 1.1x at best.
 
 They save traffic to memory, which grows with the width D, and hardly any products, which grow with
 D^2: so their gain falls with the width. What was measured: docs/benchmarks.md.
