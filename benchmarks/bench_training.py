@@ -1,7 +1,8 @@
-"""Training steps of a looped transformer: fused kernels against eager torch, with 1 and 2 threads.
+"""Training steps of a looped transformer against eager torch, with 1 and 2 threads.
 
 Beside each ratio stands the share of the machine's rate of float32 matrix products that each side
-reaches, measured in the same run, counting the products that the side itself computes.
+reaches, measured in the same run, counting the products that the side itself computes. Then the
+fused kernels against the steps of the model itself: what `WIDEST` of the kernels rests on.
 """
 
 import statistics
@@ -11,15 +12,17 @@ from dataclasses import dataclass
 
 import torch
 from threadpoolctl import threadpool_limits
+from torch import Tensor
 
 from benchmarks.plain_transformer import PlainLoopedTransformer, plain_loss
 from benchmarks.timing import Row
 from innerloop.cli.bench import multiplication_rate
 from innerloop.core.prompt import Prompt
+from innerloop.models import kernels
 from innerloop.models.backbone import Loop
-from innerloop.models.fused import release_workspaces, window_outputs
 from innerloop.models.transformer import InContextTransformer, TransformerConfig
 from innerloop.tasks.linear import LinearRegression
+from innerloop.training.window import window_outputs
 
 BATCH, LOOPS, WINDOW = 64, 20, 15
 
@@ -41,8 +44,44 @@ PAPER = Size(dims=20, points=41, width=256, heads=8, target=1.15, repeats=3)
 
 
 def run() -> list[Row]:
-    """Both sizes, each with one thread and with two."""
-    return [_compare(size, threads) for size in (SMALL, PAPER) for threads in (1, 2)]
+    """Both sizes, each with one thread and with two; and the kernels where they are used."""
+    rows = [_compare(size, threads) for size in (SMALL, PAPER) for threads in (1, 2)]
+    return [*rows, kernel_row(SMALL)]
+
+
+def kernel_row(size: Size) -> Row:
+    """The kernels, wherever they are used by default, against the model's own steps: one thread.
+
+    By the smallest of alternating times of the processor, which other programs disturb least.
+    """
+    backbone = Loop(width=size.width, heads=size.heads)
+    config = TransformerConfig(dims=size.dims, points=size.points, backbone=backbone)
+    model, generator = InContextTransformer(config), torch.Generator().manual_seed(0)
+    prompt = LinearRegression(dims=size.dims).sample(BATCH, size.points, generator=generator)
+
+    def fused() -> Tensor:
+        return kernels.window_outputs(model, prompt, loops=LOOPS, window=WINDOW)
+
+    def plain() -> Tensor:
+        return window_outputs(model, prompt, loops=LOOPS, window=WINDOW, use_kernels=False)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        pairs = [(_cost(fused), _cost(plain)) for _ in range(1 + size.repeats)][1:]
+    finally:
+        torch.set_num_threads(before)
+        kernels.release_memory()
+    ours, theirs = (min(each) for each in zip(*pairs, strict=True))
+    name = f"fused kernels, D {size.width}, {size.points} points, against the steps of the model"
+    return Row(name=name, ours=ours, plain=theirs, target=1.1)
+
+
+def _cost(outputs: Callable[[], Tensor]) -> float:
+    """Seconds of the processor for outputs (W, B, n, k) and their gradients."""
+    start = time.process_time()
+    outputs().square().mean().backward()
+    return time.process_time() - start
 
 
 def as_ours(plain: PlainLoopedTransformer) -> InContextTransformer:
@@ -102,7 +141,7 @@ def _compare(size: Size, threads: int) -> Row:
             rate = multiplication_rate(torch.device("cpu"))
     finally:
         torch.set_num_threads(before)
-        release_workspaces()
+        kernels.release_memory()
     ours = statistics.median(pair[0] for pair in pairs)
     theirs = statistics.median(pair[1] for pair in pairs)
     shares = (_our_products(size) / ours / rate, _plain_products(size) / theirs / rate)

@@ -162,6 +162,7 @@ CHANGES: dict[str, Any] = {
     "pool": 8,
     "precision": "bfloat16",
     "compile": True,
+    "kernels": False,
     "threads": 2,
     "device": "cuda",
     "log_every": 3,

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from innerloop.core.errors import ConfigurationError
+from innerloop.core.errors import ConfigurationError, NotSupportedError
 from innerloop.core.iterate import predict
+from innerloop.models import kernels
 from innerloop.models.table import build
 from innerloop.training.config import RunConfig
 from innerloop.training.data import generator_for, held_out
@@ -159,3 +160,16 @@ def test_compiled_blocks_take_the_same_steps() -> None:
     plain, compiled = moved(tiny(), 3), moved(tiny(compile=True), 3)
     for name, value in plain.items():
         assert torch.allclose(compiled[name], value, atol=1e-3), name
+
+
+def test_kernels_are_used_unless_they_are_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    fused, plain = Trainer(tiny()).take_step(), Trainer(tiny(kernels=False)).take_step()
+    assert plain.loss == pytest.approx(fused.loss, rel=1e-5)
+
+    def refuse(*arguments: object, **settings: object) -> None:
+        raise NotSupportedError("no kernels here.")
+
+    monkeypatch.setattr(kernels, "window_outputs", refuse)
+    assert Trainer(tiny(kernels=False)).take_step() == plain
+    with pytest.raises(NotSupportedError, match="no kernels here"):
+        Trainer(tiny()).take_step()

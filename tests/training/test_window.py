@@ -1,6 +1,7 @@
 """The loss over the last loops, against transcriptions."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ LOOPS = {
     "pre and post": {"pre": 1, "post": 1},
     "multiply": {"inject": "multiply"},
     "norm after": {"norm_inside": False},
+    "no kernels": {"activation": "relu"},
 }
 
 
@@ -47,19 +49,19 @@ def unrolled(model: InContextTransformer, prompt: Prompt, loops: int, window: in
     backbone: Backbone = model.backbone
     visible = model.embedding.visible
     state = backbone.begin(model.embedding(prompt), visible)
-    found = []
+    outputs = []
     for loop in range(loops):
         if loop == loops - window and loop > 0:
             cut = Hidden(state.now.tokens.detach())
-            state = type(state)(cut, state.injected)
+            state = replace(state, now=cut)
         state = backbone.step(state, loop, visible)
         if loop >= loops - window:
             hidden = backbone.end(state, visible)
-            found.append(model.readout(model.embedding.inputs(hidden.tokens)))
-    return torch.stack(found)
+            outputs.append(model.readout(model.embedding.inputs(hidden.tokens)))
+    return torch.stack(outputs)
 
 
-@pytest.mark.parametrize("use_fused", [False, True])
+@pytest.mark.parametrize("use_kernels", [False, True])
 @pytest.mark.parametrize("kind", LOOPS)
 @pytest.mark.parametrize(("loops", "window"), [(4, 2), (3, 3), (5, 1)])
 def test_outputs_and_gradients_are_those_of_unrolling(
@@ -68,12 +70,12 @@ def test_outputs_and_gradients_are_those_of_unrolling(
     kind: str,
     loops: int,
     window: int,
-    use_fused: bool,
+    use_kernels: bool,
 ) -> None:
     model, prompt = make(generator, **LOOPS[kind]), random_prompt(points=5)
     weight = torch.randn(window, 3, 5, 1, generator=generator, dtype=torch.float64)  # (T, B, n, k)
     expected = unrolled(model, prompt, loops, window)  # (T, B, n, k)
-    found = window_outputs(model, prompt, loops=loops, window=window, use_fused=use_fused)
+    found = window_outputs(model, prompt, loops=loops, window=window, use_kernels=use_kernels)
     assert torch.allclose(found, expected, atol=1e-10)
     wanted = gradients(model, (weight * expected).sum())
     given = gradients(model, (weight * found).sum())
@@ -86,7 +88,7 @@ def test_the_embedding_learns_through_what_is_injected(
     generator: torch.Generator, random_prompt: Callable[..., Prompt]
 ) -> None:
     model = make(generator)
-    outputs = window_outputs(model, random_prompt(points=5), loops=9, window=1, use_fused=False)
+    outputs = window_outputs(model, random_prompt(points=5), loops=9, window=1, use_kernels=False)
     found = gradients(model, outputs.sum())
     assert float(found["embedding.inward.weight"].abs().sum()) > 0
 
@@ -99,7 +101,7 @@ def test_loops_before_the_window_have_no_graph(
     model.backbone.blocks[0].register_forward_hook(
         lambda module, inputs, output: seen.append(output.tokens.requires_grad)
     )
-    window_outputs(model, random_prompt(points=5), loops=5, window=2, use_fused=False)
+    window_outputs(model, random_prompt(points=5), loops=5, window=2, use_kernels=False)
     assert seen == [False, False, False, True, True]
 
 
@@ -107,14 +109,14 @@ def test_nothing_has_a_graph_where_gradients_are_off(
     generator: torch.Generator, random_prompt: Callable[..., Prompt]
 ) -> None:
     with torch.no_grad():
-        for use_fused in (True, False):
+        for use_kernels in (True, False):
             outputs = window_outputs(
-                make(generator), random_prompt(points=5), loops=3, window=2, use_fused=use_fused
+                make(generator), random_prompt(points=5), loops=3, window=2, use_kernels=use_kernels
             )
             assert not outputs.requires_grad
 
 
-@pytest.mark.parametrize("use_fused", [False, True])
+@pytest.mark.parametrize("use_kernels", [False, True])
 @pytest.mark.parametrize(
     "model", [{"backbone": STACK}, {"kind": "lstm", "width": 8, "layers": 2}], ids=["stack", "lstm"]
 )
@@ -122,11 +124,11 @@ def test_a_model_that_does_not_loop_gives_its_last_step(
     generator: torch.Generator,
     random_prompt: Callable[..., Prompt],
     model: dict[str, Any],
-    use_fused: bool,
+    use_kernels: bool,
 ) -> None:
     learner = build(stack(model=model).model, generator=generator).double()
     prompt = random_prompt(points=5)
-    found = window_outputs(learner, prompt, use_fused=use_fused)  # (1, B, n, k)
+    found = window_outputs(learner, prompt, use_kernels=use_kernels)  # (1, B, n, k)
     state = learner.init(prompt)
     for k in range(learner.steps):
         state = learner.step(prompt, state, k)

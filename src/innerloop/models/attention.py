@@ -1,6 +1,6 @@
 """Multi-head attention: softmax, ReLU or linear, causal or full, with queries in one pass.
 
-Shapes: B prompts, T tokens, n points, q queries a point, D width, h heads, s head size.
+Shapes: B prompts, T tokens, n points, q queries per point, D width, h heads, s head size.
 """
 
 from typing import Literal

@@ -1,11 +1,12 @@
 """The backbone of every transformer here, hidden states to hidden states: a stack or a loop.
 
 It knows nothing of prompts. `begin`, `step` and `end` are the three parts of an iteration: what
-happens before it, once in it, and after it.
+happens before the first step, in each step, and where the result is read.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -15,6 +16,23 @@ from innerloop.core.errors import PromptError
 from innerloop.models.block import Block, BlockShape, BlockSize, make_norm
 from innerloop.models.hidden import Hidden, Visible
 from innerloop.models.settings import BACKWARD
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BackboneState:
+    """Where an iteration is, and what comes in again at every step."""
+
+    now: Hidden
+    """What the steps move."""
+    factor: Hidden | None = None
+    """What it is multiplied by at the beginning of every step; None: nothing."""
+    term: Hidden | None = None
+    """What is added to it after that; None: nothing."""
+
+    def entering(self) -> Hidden:
+        """What the blocks of the next step are applied to: now * factor + term."""
+        hidden = self.now if self.factor is None else self.now.map(torch.mul, self.factor)
+        return hidden.plus(self.term)
 
 
 class _Blocks(BlockShape):
@@ -34,7 +52,7 @@ class _Blocks(BlockShape):
         if self.sizes is not None and len(self.sizes) != total:
             raise ValueError(
                 f"sizes of {len(self.sizes)} blocks for {total} (pre {self.pre}, layers "
-                f"{self.layers}, post {self.post}): give one a block, or none"
+                f"{self.layers}, post {self.post}): give one per block, or none"
             )
         return self
 
@@ -77,6 +95,8 @@ class Stack(_Blocks):
     prepare what its steps work on, and to read its answer.
     """
 
+    looped: ClassVar[bool] = False
+    inject: ClassVar[Literal["none"]] = "none"
     kind: Literal["stack"] = "stack"
     layers: int = Field(default=12, ge=1, description="blocks, one after the other")
     layers_per_step: int = Field(default=1, ge=1, description="blocks of one step")
@@ -93,8 +113,26 @@ class Stack(_Blocks):
 
     @property
     def steps(self) -> int:
-        """One a block, or a group of blocks."""
+        """The number of steps: one per block, or per group of blocks."""
         return self.layers // self.layers_per_step
+
+    @property
+    def title(self) -> str:
+        """What a transformer of this shape is called."""
+        return f"transformer ({self.layers} layers)"
+
+    @property
+    def norm_in_step(self) -> bool:
+        """Whether every step ends with a norm."""
+        return False
+
+    def blocks_of_step(self, k: int) -> slice:
+        """The blocks of step k among all; beyond the last step there are none."""
+        return slice(k * self.layers_per_step, (k + 1) * self.layers_per_step)
+
+    def start(self, embedded: Hidden, positions: Hidden | None) -> BackboneState:
+        """The state before the first step. Nothing comes in later."""
+        return BackboneState(embedded.plus(positions))
 
 
 class Loop(_Blocks):
@@ -106,6 +144,7 @@ class Loop(_Blocks):
     result is read.
     """
 
+    looped: ClassVar[bool] = True
     kind: Literal["loop"] = "loop"
     layers: int = Field(default=1, ge=1, description="blocks of the loop")
     loops: int = Field(default=20, ge=1, description="loops that it is trained with")
@@ -140,28 +179,52 @@ class Loop(_Blocks):
 
     @property
     def steps(self) -> int:
-        """One a loop."""
+        """The number of steps that it is trained with: one per loop."""
         return self.loops
+
+    @property
+    def title(self) -> str:
+        """What a transformer of this shape is called."""
+        if self.pre or self.post:
+            return f"AlgoFormer ({self.pre} + {self.layers} + {self.post} layers)"
+        kind = "tied" if self.inject == "none" else "looped"
+        layers = "1 layer" if self.layers == 1 else f"{self.layers} layers"
+        return f"{kind} transformer ({layers})"
+
+    @property
+    def norm_in_step(self) -> bool:
+        """Whether every step ends with a norm."""
+        return self.final_norm and self.norm_inside
+
+    def blocks_of_step(self, k: int) -> slice:
+        """The blocks of step k: all of them, at every step."""
+        return slice(None)
+
+    def start(self, embedded: Hidden, positions: Hidden | None) -> BackboneState:
+        """The state before the first step, with what is injected at every step.
+
+        Positions are injected with the input; behind a pre-transformer, which has seen them, they
+        are None.
+        """
+        if self.inject == "none":
+            return BackboneState(embedded, term=positions)
+        if self.inject == "add":
+            return BackboneState(embedded.map(torch.zeros_like), term=embedded.plus(positions))
+        return BackboneState(embedded.map(torch.ones_like), factor=embedded, term=positions)
 
 
 BackboneShape = Stack | Loop
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BackboneState:
-    """Where an iteration stands."""
-
-    now: Hidden
-    """What the steps move."""
-    injected: Hidden | None = None
-    """What comes in at every step."""
+RunBlocks = Callable[[Iterable[nn.Module], Hidden, Visible], Hidden]
+"""Applies blocks one after the other."""
 
 
 class Backbone(nn.Module):
     """Hidden states (B, T, D) -> hidden states (B, T, D), by a `Stack` or a `Loop` of blocks."""
 
     def __init__(self, shape: BackboneShape, *, positions: int = 0) -> None:
-        """Positions are learned vectors for so many tokens; 0: there are none."""
+        """`positions` tokens have a learned vector each; 0: no token has one."""
         super().__init__()
         self.shape = shape
         self.positions = nn.Parameter(torch.zeros(positions, shape.width)) if positions else None
@@ -169,85 +232,52 @@ class Backbone(nn.Module):
         self.blocks = _blocks(shape, range(first, last))
         self.pre = _blocks(shape, range(first))
         self.post = _blocks(shape, range(last, last + shape.post))
-        inside = isinstance(shape, Loop) and shape.norm_inside and shape.final_norm
-        self.loop_norm = make_norm(shape, inside)
+        self.loop_norm = make_norm(shape, shape.norm_in_step)
         # A norm inside the loop is the last one, unless other blocks come after it.
-        outside = shape.final_norm and (not inside or len(self.post) > 0)
+        outside = shape.final_norm and (not shape.norm_in_step or shape.post > 0)
         self.final_norm = make_norm(shape, outside)
 
-    @property
-    def steps(self) -> int:
-        """How many steps it takes by default."""
-        return self.shape.steps
+    def begin(
+        self, embedded: Hidden, visible: Visible, *, run: RunBlocks | None = None
+    ) -> BackboneState:
+        """The state before the first step: positions, the pre-transformer, what is injected.
 
-    def begin(self, embedded: Hidden, visible: Visible) -> BackboneState:
-        """Before the first step."""
-        if isinstance(self.shape, Stack):
-            placed = self._with_positions(embedded, visible)
-            return BackboneState(self._run(self.pre, placed, visible))
-        injected = embedded
+        `run` may apply the blocks of the pre-transformer in another way than torch does.
+        """
+        positions = self._positions_of(embedded, visible)
         if len(self.pre):
-            injected = self._run(self.pre, self._with_positions(embedded, visible), visible)
-        if self.shape.inject == "none":
-            return BackboneState(injected)
-        if self.shape.inject == "add":
-            # Positions are part of what is injected; behind a pre-transformer they are in already.
-            if not len(self.pre):
-                injected = self._with_positions(injected, visible)
-            return BackboneState(injected.map(torch.zeros_like), injected)
-        return BackboneState(injected.map(torch.ones_like), injected)
+            run = self._run if run is None else run
+            embedded, positions = run(self.pre, embedded.plus(positions), visible), None
+        return self.shape.start(embedded, positions)
 
     def step(self, state: BackboneState, k: int, visible: Visible) -> BackboneState:
-        """After the blocks of step k of a stack (beyond the last there are none), or a loop."""
-        if isinstance(self.shape, Stack):
-            each = self.shape.layers_per_step
-            return BackboneState(
-                self._run(self.blocks[k * each : (k + 1) * each], state.now, visible)
-            )
-        hidden = self._run(self.blocks, self._combined(state, visible), visible)
+        """The state after step k: some blocks of a stack, all blocks of a loop."""
+        blocks = list(self.blocks)[self.shape.blocks_of_step(k)]
+        hidden = self._run(blocks, state.entering(), visible)
         return replace(state, now=hidden.map(self.loop_norm))
 
     def end(self, state: BackboneState, visible: Visible) -> Hidden:
-        """What the state comes to when it is read now."""
+        """What the post-transformer and the final norm make of the state."""
         return self._run(self.post, state.now, visible).map(self.final_norm)
 
-    def forward(self, embedded: Hidden, visible: Visible, *, steps: int | None = None) -> Hidden:
-        """From beginning to end."""
-        state = self.begin(embedded, visible)
-        for k in range(self.steps if steps is None else steps):
-            state = self.step(state, k, visible)
-        return self.end(state, visible)
-
-    def _combined(self, state: BackboneState, visible: Visible) -> Hidden:
-        """What goes into the blocks of the loop."""
-        assert isinstance(self.shape, Loop)
-        if self.shape.inject == "add":
-            assert state.injected is not None
-            return state.now.map(torch.add, state.injected)
-        hidden = state.now
-        if self.shape.inject == "multiply":
-            assert state.injected is not None
-            hidden = hidden.map(torch.mul, state.injected)
-        return hidden if len(self.pre) else self._with_positions(hidden, visible)
-
-    def _with_positions(self, hidden: Hidden, visible: Visible) -> Hidden:
-        """Tokens plus the vector of their place, queries plus that of the x that they replace."""
+    def _positions_of(self, hidden: Hidden, visible: Visible) -> Hidden | None:
+        """The vectors to add: tokens (T, D), queries (n, 1, D) that of the x that they replace."""
         if self.positions is None:
-            return hidden
+            return None
         length = hidden.tokens.shape[1]
         if length > len(self.positions):
             raise PromptError(
                 f"the prompt has {length} tokens, the model has positions for "
                 f"{len(self.positions)}: take fewer points, or a model made for more."
             )
-        tokens = hidden.tokens + self.positions[:length]  # (B, T, D)
+        tokens = self.positions[:length]  # (T, D)
         if hidden.asked is None:
             return Hidden(tokens)
         place = visible.counts(range(hidden.asked.shape[1]), tokens.device)  # (n,)
-        return Hidden(tokens, hidden.asked + self.positions[place][:, None])
+        return Hidden(tokens, self.positions[place][:, None])
 
     @staticmethod
-    def _run(blocks: nn.ModuleList, hidden: Hidden, visible: Visible) -> Hidden:
+    def _run(blocks: Iterable[nn.Module], hidden: Hidden, visible: Visible) -> Hidden:
         for block in blocks:
             hidden = block(hidden, visible)
         return hidden

@@ -16,13 +16,15 @@ from innerloop.models.hidden import Hidden, Visible
 
 Activation = Literal["gelu", "gelu-tanh", "relu"]
 Norm = Literal["pre", "mlp-only", "rms", "none"]
+EPSILON = 1e-5
+"""What norms add to a variance."""
 
 
 class BlockSize(Config):
     """What one block may have of its own: circuits need more of some blocks than of others."""
 
     heads: int = Field(ge=1, description="attention heads")
-    head_size: int = Field(ge=1, description="numbers a head compares")
+    head_size: int = Field(ge=1, description="numbers per head that are compared")
     hidden: int = Field(ge=0, description="units of the MLP; 0: no MLP")
 
 
@@ -36,7 +38,7 @@ class BlockShape(Config):
     width: int = Field(default=256, ge=1, description="size of the residual stream")
     heads: int = Field(default=8, ge=1, description="attention heads")
     head_size: int | None = Field(
-        default=None, ge=1, description="numbers a head compares; None: width / heads"
+        default=None, ge=1, description="numbers per head that are compared; None: width / heads"
     )
     hidden: int | None = Field(
         default=None, ge=0, description="units of the MLP; 0: no MLP; None: 4 width"
@@ -138,5 +140,5 @@ def make_norm(shape: BlockShape, present: bool) -> nn.Module:
     if not present or shape.norm == "none":
         return nn.Identity()
     if shape.norm == "rms":
-        return nn.RMSNorm(shape.width, eps=1e-5)
-    return nn.LayerNorm(shape.width)
+        return nn.RMSNorm(shape.width, eps=EPSILON)
+    return nn.LayerNorm(shape.width, eps=EPSILON)

@@ -96,8 +96,7 @@ class PromptEmbedding(nn.Module):
         return nn.functional.pad(values, (offset, behind))
 
     def _require_fit(self, prompt: Prompt) -> None:
-        found = (prompt.dims, prompt.outputs, prompt.layout)
-        if found != (self.dims, self.outputs, self.layout):
+        if (prompt.dims, prompt.outputs, prompt.layout) != (self.dims, self.outputs, self.layout):
             raise PromptError(
                 f"the prompt has {prompt.dims} dimensions and {prompt.outputs} outputs in layout "
                 f"{prompt.layout!r}, the model was made for {self.dims} and {self.outputs} in "

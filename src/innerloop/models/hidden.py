@@ -17,12 +17,16 @@ class Hidden:
     """(B, n, q, D): the queries of each point; None without queries."""
 
     def map(self, function: Callable[..., Tensor], other: "Hidden | None" = None) -> "Hidden":
-        """Apply a function to the tokens and to the queries; with another's beside them."""
+        """A function of the tokens and of the queries; of both and of another's, if given."""
         if other is None:
             asked = None if self.asked is None else function(self.asked)
             return Hidden(function(self.tokens), asked)
         asked = None if self.asked is None else function(self.asked, other.asked)
         return Hidden(function(self.tokens, other.tokens), asked)
+
+    def plus(self, other: "Hidden | None") -> "Hidden":
+        """The sum of both; itself where there is nothing to add."""
+        return self if other is None else self.map(torch.add, other)
 
 
 @dataclass(frozen=True, slots=True)

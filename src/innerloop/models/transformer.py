@@ -20,6 +20,7 @@ from innerloop.models.backbone import (
     with_moving_part,
 )
 from innerloop.models.embedding import OutputPlace, PromptEmbedding
+from innerloop.models.hidden import Hidden
 from innerloop.models.model import Head, Model, initialise
 from innerloop.models.settings import ModelSettings
 
@@ -117,21 +118,12 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
     @cached_property
     def name(self) -> str:
         """Its label, or what it is and how large."""
-        if self.config.label:
-            return self.config.label
-        shape = self.config.backbone
-        if isinstance(shape, Stack):
-            return f"transformer ({shape.layers} layers)"
-        if shape.pre or shape.post:
-            return f"AlgoFormer ({shape.pre} + {shape.layers} + {shape.post} layers)"
-        kind = "tied" if shape.inject == "none" else "looped"
-        layers = "1 layer" if shape.layers == 1 else f"{shape.layers} layers"
-        return f"{kind} transformer ({layers})"
+        return self.config.label or self.config.backbone.title
 
     @property
     def looped(self) -> bool:
         """Whether the backbone is a loop."""
-        return isinstance(self.config.backbone, Loop)
+        return self.config.backbone.looped
 
     @property
     def points(self) -> int | None:
@@ -140,6 +132,10 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
 
     def init(self, prompt: Prompt) -> BackboneState:
         """Embed, add positions, apply the pre-transformer."""
+        return self.backbone.begin(self.embed(prompt), self.embedding.visible)
+
+    def embed(self, prompt: Prompt) -> Hidden:
+        """The embedded prompt, once it is known to be within the bounds of the model."""
         for what, values, largest in (
             ("|x|", prompt.xs, self.config.largest_input),
             ("|x| of a query", prompt.queries, self.config.largest_input),
@@ -147,7 +143,7 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
             ("|y|", prompt.ys[:, :-1], self.config.largest_output),
         ):
             _require_within(what, values, largest)
-        return self.backbone.begin(self.embedding(prompt), self.embedding.visible)
+        return self.embedding(prompt)
 
     def step(self, prompt: Prompt, state: BackboneState, k: int) -> BackboneState:
         """Block k of a stack, or one more loop."""
@@ -202,9 +198,9 @@ def _require_within(what: str, values: Tensor | None, largest: float | None) -> 
     """Refuse a prompt beyond the bound that the free parameters of a circuit were chosen for."""
     if largest is None or values is None or not values.numel():
         return
-    found = float(values.detach().norm(dim=-1).max())
-    if not found <= largest:
+    norm = float(values.detach().norm(dim=-1).max())
+    if not norm <= largest:
         raise PromptError(
-            f"the prompt has {what} = {found:.4g}, the model was made for at most {largest:.4g}: "
+            f"the prompt has {what} = {norm:.4g}, the model was made for at most {largest:.4g}: "
             "scale the prompt, or make a model for larger numbers."
         )

@@ -62,6 +62,9 @@ class RunConfig(Config):
         default="float32", description="type that matrix products are computed in"
     )
     compile: bool = Field(default=False, description="compile the blocks of the model")
+    kernels: bool = Field(
+        default=True, description="fused kernels where they are quicker, to the same numbers"
+    )
     threads: int | None = Field(
         default=None, ge=1, description="of the CPU; None: as many as torch has at the start"
     )

@@ -75,9 +75,9 @@ class Trainer:
         return window_loss(outputs, prompt, self.scale[: prompt.points], self.model.head)
 
     def _outputs(self, prompt: Prompt, loops: int | None, window: int | None) -> Tensor:
-        """The model's outputs (T, B, n, k) in the window; compiled blocks are not fused as well."""
-        use_fused = not self.config.compile
-        return window_outputs(self.model, prompt, loops=loops, window=window, use_fused=use_fused)
+        """The model's outputs (T, B, n, k) in the window; compiled blocks need no kernels."""
+        use = self.config.kernels and not self.config.compile
+        return window_outputs(self.model, prompt, loops=loops, window=window, use_kernels=use)
 
     def _precision(self) -> Any:
         if self.config.precision == "float32":

@@ -6,9 +6,8 @@ from torch.nn import functional
 
 from innerloop.core.iterate import iterate
 from innerloop.core.prompt import Prompt
-from innerloop.models import fused
+from innerloop.models import kernels
 from innerloop.models.model import AnyModel, Head
-from innerloop.models.transformer import InContextTransformer
 
 
 def window_outputs(
@@ -17,32 +16,33 @@ def window_outputs(
     *,
     loops: int | None = None,
     window: int | None = None,
-    use_fused: bool = True,
+    use_kernels: bool = True,
 ) -> Tensor:
     """What a model gives after each of its last T loops: (T, B, n, k).
 
     The state is cut off from its past where the window begins; what is injected at every loop is
     not, so that the embedding learns. A model that does not loop gives its last step only: (1, B,
-    n, k), and all its steps have gradients. Fused kernels are used where there are some.
+    n, k), and all its steps have gradients. `use_kernels` allows fused kernels where they are
+    quicker: the same numbers, to rounding.
     """
     total = model.steps if loops is None else loops
     last = total if window is None else min(window, total)
-    if use_fused and isinstance(model, InContextTransformer) and fused.supports(model, prompt):
-        return fused.window_outputs(model, prompt, loops=total, window=last)  # (T, B, n, k)
+    if use_kernels and kernels.supports(model, prompt):
+        return kernels.window_outputs(model, prompt, loops=total, window=last)  # (T, B, n, k)
     states = iterate(model, prompt, steps=total)
     if not model.looped:
         *_, state = states
         return model.outputs(prompt, state)[None]  # (1, B, n, k)
     before, graded = total - last, torch.is_grad_enabled()
     state = next(states)
-    found: list[Tensor] = []
+    outputs: list[Tensor] = []
     for loop in range(total):
         # The generator runs in the mode of whoever asks it for the next state.
         with torch.set_grad_enabled(graded and loop >= before):
             state = next(states)
         if loop >= before:
-            found.append(model.outputs(prompt, state))  # (B, n, k)
-    return torch.stack(found)
+            outputs.append(model.outputs(prompt, state))  # (B, n, k)
+    return torch.stack(outputs)
 
 
 def window_loss(outputs: Tensor, prompt: Prompt, scale: Tensor, head: Head) -> Tensor:

@@ -11,16 +11,9 @@ from benchmarks.plain_transformer import PlainLoopedTransformer, plain_loss
 from innerloop.core.errors import ConfigurationError, NotSupportedError, PromptError
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import CONTRACT
-from innerloop.models import (
-    InContextTransformer,
-    Loop,
-    Stack,
-    TransformerConfig,
-    fused_attention,
-    fused_loop,
-    fused_workspace,
-)
-from innerloop.models.fused import supports, window_outputs
+from innerloop.models import InContextTransformer, Loop, Stack, TransformerConfig
+from innerloop.models.kernels import attention, loop, release_memory, supports, window_outputs
+from innerloop.models.kernels.window import WIDEST
 
 Draw = Callable[..., Prompt]
 
@@ -29,19 +22,18 @@ ROUNDING = 1e-12
 
 BACKBONES = {
     "looped": Loop(width=8, heads=2),
-    "two layers": Loop(width=8, heads=2, layers=2, activation="relu"),
+    "two layers": Loop(width=8, heads=2, layers=2),
     "tied": Loop(width=8, heads=2, inject="none"),
-    "multiply": Loop(width=8, heads=2, inject="multiply"),
     "AlgoFormer": Loop(width=8, heads=2, pre=1, post=1),
     "AlgoFormer, tied": Loop(width=8, heads=2, pre=2, post=2, inject="none", norm_inside=False),
-    "AlgoFormer, multiply": Loop(width=8, heads=2, pre=1, layers=2, inject="multiply"),
-    "post alone": Loop(width=8, heads=2, post=1, activation="gelu-tanh"),
+    "AlgoFormer, two layers": Loop(width=8, heads=2, pre=1, layers=2),
+    "post alone": Loop(width=8, heads=2, post=1),
     "norm outside": Loop(width=8, heads=2, norm_inside=False),
     "no final norm": Loop(width=8, heads=2, final_norm=False),
-    "no biases": Loop(width=8, heads=2, biases=False),
     "odd sizes": Loop(width=7, heads=3, head_size=5, hidden=11, score_scale=0.3),
     "stack": Stack(width=8, heads=2, layers=3),
-    "stack of tanh": Stack(width=8, heads=4, layers=1, activation="gelu-tanh", final_norm=False),
+    "stack of one": Stack(width=8, heads=4, layers=1, final_norm=False),
+    "stack, pre and post": Stack(width=8, heads=2, pre=1, layers=2, post=1),
 }
 
 
@@ -125,7 +117,7 @@ def test_equals_the_steps(name: str, random_prompt: Draw) -> None:
     assert_same(model, prompt, loops=5, window=3, tolerance=ROUNDING)
 
 
-@pytest.mark.parametrize("name", ["looped", "tied", "multiply", "AlgoFormer"])
+@pytest.mark.parametrize("name", ["looped", "tied", "AlgoFormer", "AlgoFormer, tied"])
 @pytest.mark.parametrize("window", [1, 2, 3, 4])
 def test_every_window(name: str, window: int, random_prompt: Draw) -> None:
     assert_same(build(BACKBONES[name]), random_prompt(), loops=4, window=window, tolerance=ROUNDING)
@@ -138,18 +130,18 @@ def test_float32(name: str, random_prompt: Draw) -> None:
     assert_same(model, prompt, loops=4, window=2, tolerance=CONTRACT[torch.float32])
 
 
-@pytest.mark.parametrize("name", ["looped", "AlgoFormer, multiply", "stack"])
+@pytest.mark.parametrize("name", ["looped", "AlgoFormer, two layers", "stack"])
 @pytest.mark.parametrize("tile", [1, 3, 48])
 @pytest.mark.parametrize("chunk", [1, 300])
 def test_tiles_and_chunks_change_nothing(
     name: str, tile: int, chunk: int, random_prompt: Draw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fused_attention, "_TILE", tile)
-    monkeypatch.setattr(fused_loop, "_CHUNK", chunk)
-    fused_workspace.release_workspaces()
+    monkeypatch.setattr(attention, "_TILE", tile)
+    monkeypatch.setattr(loop, "_CHUNK", chunk)
+    release_memory()
     model = build(BACKBONES[name])
     assert_same(model, random_prompt(batch=5), loops=3, window=2, tolerance=ROUNDING)
-    fused_workspace.release_workspaces()
+    release_memory()
 
 
 def test_a_prompt_of_several_tiles(random_prompt: Draw) -> None:
@@ -193,7 +185,7 @@ def test_two_computations_before_their_gradients(random_prompt: Draw) -> None:
 
 def test_memory_that_is_used_again_remembers_nothing(random_prompt: Draw) -> None:
     model, prompt = build(BACKBONES["looped"]), random_prompt()
-    fused_workspace.release_workspaces()
+    release_memory()
     first = gradients(model, window_outputs(model, prompt, loops=4, window=2))
     broken = Prompt(xs=torch.full_like(prompt.xs, torch.nan), ys=prompt.ys)
     spoilt = gradients(model, window_outputs(model, broken, loops=4, window=2))
@@ -204,7 +196,7 @@ def test_memory_that_is_used_again_remembers_nothing(random_prompt: Draw) -> Non
 
 def test_models_of_one_size_may_take_turns(random_prompt: Draw) -> None:
     prompt = random_prompt()
-    for name in ("looped", "no final norm", "multiply", "tied", "looped"):
+    for name in ("looped", "no final norm", "AlgoFormer", "tied", "looped"):
         assert_same(build(BACKBONES[name]), prompt, loops=4, window=2, tolerance=ROUNDING)
 
 
@@ -236,8 +228,8 @@ def test_frozen_parameters_get_no_gradient(random_prompt: Draw) -> None:
     frozen = {"backbone.blocks.0.mlp.up.weight", "embedding.inward.weight"}
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name not in frozen)
-    found = gradients(model, window_outputs(model, random_prompt(), loops=3, window=2))
-    assert set(found) == {name for name, _ in model.named_parameters()} - frozen
+    trained = gradients(model, window_outputs(model, random_prompt(), loops=3, window=2))
+    assert set(trained) == {name for name, _ in model.named_parameters()} - frozen
     assert_same(model, random_prompt(), loops=3, window=2, tolerance=ROUNDING)
 
 
@@ -264,6 +256,10 @@ def test_equals_the_plain_transcription() -> None:
         Loop(width=8, heads=2, norm="mlp-only"),
         Loop(width=8, heads=2, attention="relu"),
         Loop(width=8, heads=2, hidden=0),
+        Loop(width=8, heads=2, inject="multiply"),
+        Loop(width=8, heads=2, activation="gelu-tanh"),
+        Loop(width=8, heads=2, activation="relu"),
+        Loop(width=8, heads=2, biases=False),
         Stack(width=8, heads=2, mask="full"),
     ],
     ids=str,
@@ -291,5 +287,20 @@ def test_a_window_that_is_none(loops: int, window: int, random_prompt: Draw) -> 
 
 
 def test_more_points_than_positions(random_prompt: Draw) -> None:
-    with pytest.raises(PromptError, match="positions for 8"):
+    with pytest.raises(PromptError, match="positions for 15"):
         window_outputs(build(BACKBONES["looped"]), random_prompt(points=9), loops=2, window=1)
+
+
+@pytest.mark.parametrize("bound", ["largest_input", "largest_output"])
+def test_prompts_beyond_the_bounds_of_the_model(bound: str, random_prompt: Draw) -> None:
+    model = build(BACKBONES["looped"], {bound: 1e-3})
+    with pytest.raises(PromptError, match="the model was made for at most"):
+        window_outputs(model, random_prompt(), loops=2, window=1)
+
+
+def test_wide_models_take_the_steps_of_the_model(random_prompt: Draw) -> None:
+    widths = {WIDEST: True, WIDEST + 2: False}
+    for width, expected in widths.items():
+        model = build(Loop(width=width, heads=2))
+        assert supports(model, random_prompt()) is expected
+        assert_same(model, random_prompt(), loops=2, window=2, tolerance=ROUNDING)
