@@ -82,7 +82,8 @@ def _read(program: Program, value: np.ndarray) -> np.ndarray:
     number = program.norm_number
     divided = [
         program.by_name[part.divisor].largest
-        for part in program.primitives
+        for group in program.groups
+        for part in group
         if isinstance(part, Div)
     ]
     left = 4 * program.unit_error.total * max(1, *divided, 0) ** 2  # of N c, for c above 1 / 2

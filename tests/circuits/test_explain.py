@@ -19,8 +19,8 @@ def test_every_head_and_group_of_neurons_has_a_row() -> None:
     step = rows[3]
     assert set(step.reads.split(", ")) == {"M x", "x of the example"}
     assert step.writes == "change"
-    assert "M S M" in step.says
-    assert all(row.reads and row.writes and row.says for row in rows)
+    assert "M S M" in step.algebra
+    assert all(row.reads and row.writes and row.algebra for row in rows)
 
 
 def test_slots_are_told_with_their_places() -> None:

@@ -368,5 +368,5 @@ def test_a_program_says_what_its_layers_do() -> None:
         one, source="", algorithm="", pre=1, steps=1, answer="flag", bound=lambda _: one.unit_error
     )
     rows = layer_table(blueprint)
-    assert "of 1 back: a to b" in [row.says for row in rows]
-    assert any("N c in its place" in row.says for row in rows)
+    assert "of 1 back: a to b" in [row.algebra for row in rows]
+    assert any("N c in its place" in row.algebra for row in rows)

@@ -3,19 +3,18 @@
 import math
 
 import torch
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from innerloop.circuits.blueprint import Blueprint, Tokens
-from innerloop.circuits.leaky import LeakyNetwork, Matrix
 from innerloop.circuits.next_token import take_next
 from innerloop.circuits.parts import Head, Layer, Neurons
 from innerloop.circuits.positions import SATURATED, Places
-from innerloop.circuits.residual import Residual, Slot, constant, join
-from innerloop.circuits.residual_descent import Descent, DescentSettings
+from innerloop.circuits.residual import Affine, Residual, Slot, constant, join
+from innerloop.circuits.residual_descent import Descent, RepresentationSettings
 
 
-class Autoregression(DescentSettings):
+class Autoregression(RepresentationSettings):
     """x_{t+1} = A Phi(x_{t-q+1}, .., x_t) with a known network Phi: A by gradient descent.
 
     q heads copy the last q tokens, oldest first; each token then takes -r from the next one, and
@@ -24,12 +23,6 @@ class Autoregression(DescentSettings):
     """
 
     order: int = Field(default=3, ge=1, description="q, tokens that the next one depends on")
-    layers: int = Field(default=3, ge=1, description="layers of a representation that is drawn")
-    seed: int = Field(default=0, ge=0, description="which representation is drawn")
-    slope: FiniteFloat = Field(default=0.01, ge=0, le=1, description="of the leaky ReLU below zero")
-    representation: tuple[Matrix, ...] | None = Field(
-        default=None, description="Phi of q dims numbers, one matrix per layer; None: drawn"
-    )
 
     @model_validator(mode="after")
     def _require_example(self) -> "Autoregression":
@@ -41,12 +34,9 @@ class Autoregression(DescentSettings):
         return self
 
     @property
-    def network(self) -> LeakyNetwork:
-        """Phi."""
-        inputs = self.order * self.dims
-        if self.representation is not None:
-            return LeakyNetwork.read(self.representation, self.slope, inputs)
-        return LeakyNetwork.draw(inputs, self.dims, self.layers, self.slope, self.seed)
+    def numbers(self) -> int:
+        """Those of q tokens."""
+        return self.order * self.dims
 
     def descent(self) -> Descent:
         """The steps; a history has sqrt(q) times the bound of a token."""
@@ -73,23 +63,14 @@ class Autoregression(DescentSettings):
         target = take_next(
             places, start, values={carried: -x}, follows=follows, says="r_t = -x_{t+1}"
         )
-        step = descent.layer(
-            features=features,
-            carried=carried,
-            sink=start,
-            closed=(constant(1.0), constant(1.0) - follows - start),
-        )
+        closed = constant(1.0), constant(1.0) - follows - start
+        step = descent.layer(features=features, carried=carried, sink=start, closed=closed)
         place = torch.arange(self.points + 1)[:, None]  # (T, 1)
         return Blueprint(
-            name="autoregression",
-            source="gao2025 theorem 3.2",
-            algorithm="A <- A - eta sum_t (A Phi_t - x_{t+1}) Phi_t'",
-            form=self.form,
-            dims=self.dims,
-            outputs=self.dims,
-            points=self.points,
-            layout="stream",
-            residual=residual,
+            name="autoregression", source="gao2025 theorem 3.2",
+            algorithm="A <- A - eta sum_t (A Phi_t - x_{t+1}) Phi_t'", form=self.form,
+            dims=self.dims, outputs=self.dims, points=self.points, steps=self.steps,
+            layout="stream", residual=residual,
             tokens=Tokens(
                 inputs={x: torch.eye(self.dims, dtype=torch.float64)},
                 positions={
@@ -99,15 +80,10 @@ class Autoregression(DescentSettings):
                 },
                 start=True,
             ),
-            pre=_layers(tuple(self._copies(places, oldest, x, past)), target, neurons),
-            body=(step,),
-            steps=self.steps,
-            answer=carried,
-            mask="full",
-            largest_input=self.input_bound,
-            condition=descent.condition,
-            bound=descent.bound,
-        )
+            pre=_layers(self._copies(places, oldest, x, past), target, neurons), body=(step,),
+            answer=carried, mask="full", largest_input=self.input_bound,
+            condition=descent.condition, bound=descent.bound,
+        )  # fmt: skip
 
     def _oldest(self, place: Tensor) -> Tensor:
         """The place o where the history of each place (T, 1) begins, and o^2: (T, 2).
@@ -118,38 +94,32 @@ class Autoregression(DescentSettings):
         first = torch.where(place >= self.order, place - self.order + 1, -self.order)  # (T, 1)
         return torch.cat([first, first.square()], dim=1).double()
 
-    def _copies(self, places: Places, oldest: Slot, x: Slot, past: list[Slot]) -> list[Head]:
-        """One head a token of the history: the one at place o + lag."""
-        heads: list[Head] = []
-        for lag, slot in enumerate(past):
+    def _copies(self, places: Places, oldest: Slot, x: Slot, past: list[Slot]) -> tuple[Head, ...]:
+        """One head per token of the history: the one at place o + lag."""
+
+        def query(lag: int) -> Affine:
             at = oldest[0] + constant(float(lag))
             square = oldest[1] + 2.0 * lag * oldest[0] + constant(float(lag**2))
-            heads.append(
-                Head(
-                    query=SATURATED * join(2.0 * at, constant(-1.0), -square),
-                    key=places.keys(),
-                    values={slot: x},
-                    says=f"x_(t - {self.order - 1 - lag}), where the history is complete",
-                )
+            return SATURATED * join(2.0 * at, constant(-1.0), -square)
+
+        return tuple(
+            Head(
+                query=query(lag), key=places.keys(), values={slot: x},
+                says=f"x_(t - {self.order - 1 - lag}), where the history is complete",
             )
-        return heads
+            for lag, slot in enumerate(past)
+        )  # fmt: skip
 
 
 def _layers(
     copies: tuple[Head, ...], target: Head, neurons: tuple[Neurons, ...]
 ) -> tuple[Layer, ...]:
     """The heads of the first layer and of the second, beside the layers of Phi."""
-    heads = (copies, (target,))
-    titles = ("the history", "the target")
+    titled = ((copies, ["the history"]), ((target,), ["the target"]))
     layers: list[Layer] = []
     for number in range(max(2, len(neurons))):
-        parts = [titles[number]] if number < 2 else []
-        parts += [f"layer {number + 1} of Phi"] if number < len(neurons) else []
-        layers.append(
-            Layer(
-                heads=heads[number] if number < 2 else (),
-                neurons=neurons[number : number + 1],
-                title="; ".join(parts),
-            )
-        )
+        heads, titles = titled[number] if number < 2 else ((), [])
+        titles = [*titles, *([f"layer {number + 1} of Phi"] if number < len(neurons) else [])]
+        own = neurons[number : number + 1]
+        layers.append(Layer(heads=heads, neurons=own, title="; ".join(titles)))
     return tuple(layers)

@@ -1,9 +1,10 @@
 """A circuit as it is designed: tokens, layers and answer in terms of slots, and its promise."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from innerloop.circuits.parts import Layer
@@ -46,6 +47,16 @@ class Tokens:
     """(T, size) by the place of a token; the start token, where there is one, has place 0."""
     start: bool = False
     """Whether a start token stands before x_0."""
+
+    @classmethod
+    def of_pairs(
+        cls, x: Slot, y: Slot, *, positions: Mapping[Slot, Tensor], start: bool = False
+    ) -> "Tokens":
+        """Tokens that hold x as it is, or one number y."""
+        return cls(
+            inputs={x: torch.eye(x.size, dtype=torch.float64)},
+            outputs={y: torch.ones(1, 1, dtype=torch.float64)}, positions=positions, start=start,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,6 +104,11 @@ class Blueprint:
     bound: Callable[[int], ErrorBound] = exact
     """How far it may be from its algorithm after so many steps."""
 
+    def all_layers(self) -> Iterator[tuple[str, Layer]]:
+        """Yield the layers of pre, body and post, in order, each behind the name of its part."""
+        for part, layers in (("pre", self.pre), ("body", self.body), ("post", self.post)):
+            yield from ((f"{number} of {part}", layer) for number, layer in enumerate(layers))
+
     @property
     def layers(self) -> int:
         """Blocks that a prompt goes through, with all steps."""
@@ -102,4 +118,4 @@ class Blueprint:
     @property
     def heads(self) -> int:
         """The most heads of a block."""
-        return max(len(layer.heads) for layer in (*self.pre, *self.body, *self.post))
+        return max(len(layer.heads) for _, layer in self.all_layers())

@@ -4,13 +4,10 @@ from dataclasses import dataclass
 from math import exp, log, prod
 from typing import Literal
 
-import torch
-
 from innerloop.circuits.blueprint import ErrorBound
-from innerloop.circuits.softmax_products import LEVEL, weight_rounding
+from innerloop.circuits.softmax_products import EPS, LEVEL, WEIGHT_ROUNDING
 
 Form = Literal["antithetic", "sink", "printed-scale"]
-EPS = torch.finfo(torch.float64).eps
 STEP = (1, 2)
 """The multiples of c of the antithetic heads of a step."""
 READ = (1, 2, 3, 4)
@@ -111,7 +108,7 @@ class DescentSizes:
             factors = sum((factor / m) ** 2 for m, factor in extrapolation(STEP).items()) ** 0.5
             # exp, a sum and a quotient: a whole spacing. Two tokens of weight 1 / 2.
             return factors * EPS * self.largest_input / 2**0.5
-        return weight_rounding(LEVEL) * self.weight * self.largest_input
+        return WEIGHT_ROUNDING * self.weight * self.largest_input
 
     @property
     def read_scale(self) -> float:

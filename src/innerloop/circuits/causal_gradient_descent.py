@@ -32,13 +32,13 @@ from innerloop.circuits.causal_descent_error import (
     Form,
     extrapolation,
 )
-from innerloop.circuits.circuit import BoundedSettings, Positive
+from innerloop.circuits.circuit import Positive, SoftmaxSettings
 from innerloop.circuits.parts import Head, Layer
 from innerloop.circuits.positions import SATURATED, Places
 from innerloop.circuits.residual import Affine, Residual, Slot, constant, join
 
 
-class CausalGradientDescent(BoundedSettings):
+class CausalGradientDescent(SoftmaxSettings):
     """w <- w - step_size (mean of (w . x_j - y_j) x_j), on the prefix of every x token."""
 
     step_size: Positive | None = Field(
@@ -46,12 +46,6 @@ class CausalGradientDescent(BoundedSettings):
     )
     average: bool = Field(default=True, description="the mean over the examples, not their sum")
     form: Form = Field(default="antithetic", description="what is done about exp(c r) - c r")
-    scale: Positive | None = Field(
-        default=None, description="c, what residuals are multiplied by; None: the best in float64"
-    )
-    largest_output: Positive | None = Field(
-        default=None, description="bound on |y|; None: for standard normal inputs and weights"
-    )
 
     @model_validator(mode="after")
     def _check_form(self) -> "CausalGradientDescent":
@@ -80,54 +74,30 @@ class CausalGradientDescent(BoundedSettings):
     @property
     def _curvature(self) -> float:
         """L: no eigenvalue of the loss' Hessian is larger."""
-        return self.input_bound**2 * (1 if self.average else self._examples)
-
-    @property
-    def _examples(self) -> int:
-        return max(1, self.points - 1)
-
-    @property
-    def _sizes(self) -> DescentSizes:
-        return DescentSizes(
-            form=self.form,
-            largest_input=self.input_bound,
-            largest_output=self.largest_output or 4 * (self.dims**0.5 + 2),
-            examples=self._examples,
-            average=self.average,
-            step_size=self.rate,
-            steps=self.steps,
-            given=self.scale,
-        )
+        return self.input_bound**2 * (1 if self.average else self.examples)
 
     def blueprint(self) -> Blueprint:
         """Pair x and y; a step; w . x."""
-        sizes = self._sizes
+        sizes = DescentSizes(
+            form=self.form, largest_input=self.input_bound, largest_output=self.output_bound,
+            examples=self.examples, average=self.average, step_size=self.rate, steps=self.steps,
+            given=self.scale,
+        )  # fmt: skip
         slots = _Slots.declare(self.dims, self.points)
         build = _antithetic if self.form == "antithetic" else _with_sink
         step, positions = build(slots, sizes)
         return Blueprint(
-            name="causal-gradient-descent",
-            source="gao2025 theorem 4.2",
-            algorithm="w <- w - step_size / i sum_j (w . x_j - y_j) x_j",
-            form=self.form,
-            dims=self.dims,
-            points=self.points,
-            residual=slots.residual,
-            tokens=Tokens(
-                inputs={slots.x: torch.eye(self.dims, dtype=torch.float64)},
-                outputs={slots.y: torch.ones(1, 1, dtype=torch.float64)},
-                positions={**slots.positions(), **positions},
-                start=True,
+            name="causal-gradient-descent", source="gao2025 theorem 4.2",
+            algorithm="w <- w - step_size / i sum_j (w . x_j - y_j) x_j", form=self.form,
+            dims=self.dims, points=self.points, steps=self.steps, residual=slots.residual,
+            tokens=Tokens.of_pairs(
+                slots.x, slots.y, start=True, positions={**slots.positions(), **positions}
             ),
             pre=(Layer(heads=_pairing(self.form, slots), title="pair x and y"),),
             body=(Layer(heads=step, title="a gradient step"),),
-            post=_reading(slots, sizes.read_scale),
-            steps=self.steps,
-            answer=slots.answer,
-            largest_input=sizes.largest_input,
-            largest_output=sizes.largest_output,
-            bound=sizes.bound,
-        )
+            post=_reading(slots, sizes.read_scale), answer=slots.answer,
+            largest_input=self.input_bound, largest_output=self.output_bound, bound=sizes.bound,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,14 +123,12 @@ class _Slots:
     @classmethod
     def declare(cls, dims: int, points: int) -> "_Slots":
         residual = Residual()
-        x, y = residual.slot("x", dims), residual.slot("y", 1)
-        places = Places.declare(residual, 2 * points)
         return cls(
-            residual,
-            points,
-            x,
-            y,
-            places,
+            residual=residual,
+            points=points,
+            x=residual.slot("x", dims),
+            y=residual.slot("y", 1),
+            places=Places.declare(residual, 2 * points),
             start=residual.slot("start", 1),
             code=residual.slot("code", 2 * _digits(2 * points)),
             example=residual.slot("x of the example", dims),
@@ -216,18 +184,17 @@ def _antithetic(slots: _Slots, sizes: DescentSizes) -> tuple[tuple[Head, ...], d
         empty: (place <= 1).double(),  # (T, 1)
         look: SATURATED * (1 - 2.0 * (place % 2)),  # (T, 1): x tokens have odd places
     }
-    heads: list[Head] = []
-    for multiple, factor in extrapolation(STEP).items():
-        c = multiple * sizes.scale
-        heads.append(
-            Head(
-                query=join(c * slots.weights, constant(-c), look),
-                key=join(slots.example, slots.y + slots.output, empty),
-                values={slots.weights: -sizes.step_size * factor / c * slots.example},
-                says=f"{factor:+.3g} times the step, at {multiple}c: tanh for the identity",
-            )
+    scales = {multiple: multiple * sizes.scale for multiple in STEP}
+    heads = tuple(
+        Head(
+            query=join(scales[m] * slots.weights, constant(-scales[m]), look),
+            key=join(slots.example, slots.y + slots.output, empty),
+            values={slots.weights: -sizes.step_size * factor / scales[m] * slots.example},
+            says=f"{factor:+.3g} times the step, at {m}c: tanh for the identity",
         )
-    return tuple(heads), positions
+        for m, factor in extrapolation(STEP).items()
+    )
+    return heads, positions
 
 
 def _with_sink(slots: _Slots, sizes: DescentSizes) -> tuple[tuple[Head, ...], dict[Slot, Tensor]]:

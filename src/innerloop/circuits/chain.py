@@ -85,52 +85,30 @@ class Chain(DescentSettings):
         invert = leaky_add(
             following, carried, slope=1 / self.slope, factor=-1.0, says="r = -W s, by 1 / slope"
         )
-        step = descent.layer(
-            features=state,
-            carried=carried,
-            sink=start,
-            closed=(
-                join(level, constant(1.0)),
-                join(closed, constant(1.0) - follows - start),
-            ),
-        )
+        shut = join(level, constant(1.0)), join(closed, constant(1.0) - follows - start)
+        step = descent.layer(features=state, carried=carried, sink=start, closed=shut)
+        activate = leaky_add(carried, answer, slope=self.slope, says="leaky(W s)")
+        first = torch.arange(self.points + 1)[:, None] == 0  # (T, 1)
         levels, closings = self._levels()
         return Blueprint(
-            name="chain",
-            source="gao2025 theorem 3.3",
+            name="chain", source="gao2025 theorem 3.3",
             algorithm="W <- W - eta sum_j (W s_j - leaky^-1(s'_j)) s_j' at the last token's level",
-            form=self.form,
-            dims=self.dims,
-            outputs=self.dims,
-            points=self.points,
-            layout="stream",
-            residual=residual,
+            form=self.form, dims=self.dims, outputs=self.dims, points=self.points,
+            steps=self.steps, layout="stream", residual=residual,
             tokens=Tokens(
                 inputs={state: torch.eye(self.dims, dtype=torch.float64)},
                 positions={
-                    places.slot: places.values,
-                    start: (torch.arange(self.points + 1)[:, None] == 0).double(),
-                    level: levels,
-                    closed: closings,
+                    places.slot: places.values, start: first.double(),
+                    level: levels, closed: closings,
                 },
                 start=True,
             ),
             pre=(Layer(heads=(take,), neurons=(invert,), title="the next state, inverted"),),
-            body=(step,),
-            post=(
-                Layer(
-                    neurons=(leaky_add(carried, answer, slope=self.slope, says="leaky(W s)"),),
-                    title="the activation",
-                ),
-            ),
-            steps=self.steps,
-            answer=answer,
-            mask="full",
-            largest_input=self.input_bound,
-            largest_output=self.output_bound,
-            condition=descent.condition,
-            bound=descent.bound,
-        )
+            body=(step,), post=(Layer(neurons=(activate,), title="the activation"),),
+            answer=answer, mask="full",
+            largest_input=self.input_bound, largest_output=self.output_bound,
+            condition=descent.condition, bound=descent.bound,
+        )  # fmt: skip
 
     def _levels(self) -> tuple[Tensor, Tensor]:
         """The level of each place, one-hot, and the levels that it is closed to: (T, L + 1) each.

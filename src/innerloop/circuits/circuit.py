@@ -75,3 +75,24 @@ class BoundedSettings(CircuitSettings):
     def input_bound(self) -> float:
         """The bound on |x|; fewer than one in a million standard normal inputs are longer."""
         return self.largest_input or self.dims**0.5 + 4
+
+
+class SoftmaxSettings(BoundedSettings):
+    """Settings of a circuit for linear regression whose products are made by softmax attention."""
+
+    scale: Positive | None = Field(
+        default=None, description="c, what scores are multiplied by; None: the best in float64"
+    )
+    largest_output: Positive | None = Field(
+        default=None, description="bound on |y|; None: for standard normal inputs and weights"
+    )
+
+    @property
+    def output_bound(self) -> float:
+        """The bound on |y|."""
+        return self.largest_output or 4 * (self.dims**0.5 + 2)
+
+    @property
+    def examples(self) -> int:
+        """The most examples of a prompt, or 1."""
+        return max(1, self.points - 1)

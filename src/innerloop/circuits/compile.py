@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from innerloop.circuits.blueprint import Blueprint
 from innerloop.circuits.parts import Layer
-from innerloop.circuits.residual import Affine, Slot
+from innerloop.circuits.residual import Affine, Slot, join
 from innerloop.circuits.validate import validate
 from innerloop.models.backbone import Loop, Stack
-from innerloop.models.block import Block, BlockSize
+from innerloop.models.block import Block
 from innerloop.models.transformer import InContextTransformer, TransformerConfig
 
 
@@ -40,13 +40,11 @@ class Lane:
         matrix = torch.zeros(affine.rows, self.width, dtype=torch.float64)  # (rows, D)
         for name, own in affine.terms.items():
             start = self.offsets[name]
-            if not normed:
-                matrix[:, start : start + own.shape[1]] += own
-                continue
-            half = self.factor / 2 * own  # (rows, size)
-            matrix[:, start : start + own.shape[1]] += half
-            start += self.mirror
-            matrix[:, start : start + own.shape[1]] -= half
+            read = self.factor / 2 * own if normed else own  # (rows, size)
+            matrix[:, start : start + own.shape[1]] += read
+            if normed:
+                start += self.mirror
+                matrix[:, start : start + own.shape[1]] -= read
         return matrix
 
     def write(self, slot: Slot, values: Tensor, to: Tensor) -> None:
@@ -84,8 +82,7 @@ def _lay_out(blueprint: Blueprint) -> Lane:
 
 
 def _configure(blueprint: Blueprint, lane: Lane) -> TransformerConfig:
-    layers = (*blueprint.pre, *blueprint.body, *blueprint.post)
-    sizes = tuple(_size(layer) for layer in layers)
+    sizes = tuple(layer.size for _, layer in blueprint.all_layers())
     common = {
         "width": lane.width,
         "heads": max(size.heads for size in sizes),
@@ -123,18 +120,6 @@ def _configure(blueprint: Blueprint, lane: Lane) -> TransformerConfig:
     )
 
 
-def _size(layer: Layer) -> BlockSize:
-    """The heads and units that a layer needs; a layer without heads keeps one that does nothing."""
-    numbers = [1]
-    for head in layer.heads:
-        numbers += [head.query.rows, sum(value.rows for value in head.values.values())]
-    return BlockSize(
-        heads=max(1, len(layer.heads)),
-        head_size=max(numbers),
-        hidden=sum(part.inputs.rows for part in layer.neurons),
-    )
-
-
 def _clear(model: InContextTransformer) -> None:
     """All weights 0, but for the factors of norms, which stay 1."""
     for module in model.modules():
@@ -164,16 +149,10 @@ def _write_tokens(model: InContextTransformer, blueprint: Blueprint, lane: Lane)
 
 
 def _write_layers(model: InContextTransformer, blueprint: Blueprint, lane: Lane) -> None:
-    backbone = model.backbone
-    for blocks, layers in (
-        (backbone.pre, blueprint.pre),
-        (backbone.blocks, blueprint.body),
-        (backbone.post, blueprint.post),
-    ):
-        for block, layer in zip(blocks, layers, strict=True):
-            assert isinstance(block, Block)
-            _write_heads(block, layer, lane, normed=blueprint.norm == "pre")
-            _write_neurons(block, layer, lane, normed=blueprint.norm != "none")
+    for block, (_, layer) in zip(model.compiled_parts(), blueprint.all_layers(), strict=True):
+        assert isinstance(block, Block)
+        _write_heads(block, layer, lane, normed=blueprint.norm == "pre")
+        _write_neurons(block, layer, lane, normed=blueprint.norm != "none")
 
 
 def _write_heads(block: Block, layer: Layer, lane: Lane, *, normed: bool) -> None:
@@ -181,15 +160,12 @@ def _write_heads(block: Block, layer: Layer, lane: Lane, *, normed: bool) -> Non
     size, all_heads = attention.head_size, attention.heads * attention.head_size
     inward, outward = attention.inward, attention.outward  # (3 h s, D), (D, h s)
     for number, head in enumerate(layer.heads):
-        for part, affine in enumerate((head.query, head.key)):
+        for part, affine in enumerate((head.query, head.key, join(*head.values.values()))):
             start = part * all_heads + number * size
             inward.weight[start : start + affine.rows] = lane.read(affine, normed=normed)
             inward.bias[start : start + affine.rows] = affine.constant
         column = number * size
-        for slot, affine in head.values.items():
-            start = 2 * all_heads + column
-            inward.weight[start : start + affine.rows] = lane.read(affine, normed=normed)
-            inward.bias[start : start + affine.rows] = affine.constant
+        for slot in head.values:
             eye = torch.eye(slot.size, dtype=torch.float64)  # (size, size)
             lane.write(slot, eye, outward.weight[:, column : column + slot.size])
             column += slot.size

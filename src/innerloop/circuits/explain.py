@@ -1,6 +1,5 @@
 """A circuit for people: its slots, and what each layer reads, writes and means."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from innerloop.circuits.blueprint import Blueprint
@@ -17,7 +16,7 @@ class Row:
     """head 0, or mlp."""
     reads: str
     writes: str
-    says: str
+    algebra: str
 
 
 def layer_table(blueprint: Blueprint) -> list[Row]:
@@ -35,12 +34,10 @@ def layer_table(blueprint: Blueprint) -> list[Row]:
                 writes = ", ".join(slot.name for slot in head.values)
                 rows.append(Row(where, f"head {index}", reads, writes, head.says))
             for neurons in layer.neurons:
-                written = dict.fromkeys(
-                    slot.name for slot in (*neurons.outputs, *neurons.constants)
-                )
+                slots = (*neurons.outputs, *neurons.constants)
+                writes = ", ".join(dict.fromkeys(slot.name for slot in slots))
                 what = f"mlp ({neurons.inputs.rows})"
-                reads = _read(neurons.inputs)
-                rows.append(Row(where, what, reads, ", ".join(written), neurons.says))
+                rows.append(Row(where, what, _read(neurons.inputs), writes, neurons.says))
     return rows
 
 
@@ -52,13 +49,5 @@ def slot_table(blueprint: Blueprint) -> list[tuple[str, int, int]]:
 
 def _read(*functions: Affine) -> str:
     """The slots that affine functions read."""
-    return ", ".join(_names(functions))
-
-
-def _names(functions: Iterable[Affine]) -> dict[str, None]:
-    return dict.fromkeys(
-        name
-        for function in functions
-        for name, matrix in function.terms.items()
-        if bool((matrix != 0).any())
-    )
+    terms = [term for function in functions for term in function.terms.items()]
+    return ", ".join(dict.fromkeys(name for name, matrix in terms if bool(matrix.any())))

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from innerloop.circuits.blueprint import ErrorBound
 from innerloop.circuits.parts import Neurons
+from innerloop.circuits.products import paired_add
 from innerloop.circuits.residual import Affine, Slot, constant, join
 
 Form = Literal["tight", "printed"]
@@ -39,14 +40,7 @@ def combination() -> tuple[float, ...]:
     They are the values at 0 of Lagrange's polynomials on the nodes S^-2.
     """
     nodes = [factor**-2 for factor in FACTORS]
-    weights: list[float] = []
-    for own in nodes:
-        weight = 1.0
-        for other in nodes:
-            if other != own:
-                weight *= other / (other - own)
-        weights.append(weight)
-    return tuple(weights)
+    return tuple(prod(other / (other - own) for other in nodes if other != own) for own in nodes)
 
 
 def product_error(scale: float, form: Form = "tight") -> ErrorBound:
@@ -126,15 +120,12 @@ def gelu_add(
     value: Affine, to: Slot, *, largest: float = 0.0, form: Form = "tight", says: str
 ) -> Neurons:
     """Units that add an affine function to a slot; only the printed form needs a bound on it."""
-    eye = torch.eye(to.size, dtype=torch.float64)  # (size, size)
-    if form == "printed":
-        shift = largest + LINEAR_FROM
-        return Neurons(
-            inputs=value + constant(*[shift] * to.size),
-            outputs={to: eye},
-            constants={to: torch.full((to.size,), -shift, dtype=torch.float64)},
-            says=says,
-        )
+    if form == "tight":
+        return paired_add(value, to, says=says)
+    shift = largest + LINEAR_FROM
     return Neurons(
-        inputs=join(value, -value), outputs={to: torch.cat([eye, -eye], dim=1)}, says=says
+        inputs=value + constant(*[shift] * to.size),
+        outputs={to: torch.eye(to.size, dtype=torch.float64)},
+        constants={to: torch.full((to.size,), -shift, dtype=torch.float64)},
+        says=says,
     )

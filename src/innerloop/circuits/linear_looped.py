@@ -5,34 +5,19 @@ It is another model than the rest: an example is one row (x_j, y_j) of Z, and th
 step is q <- q - step_size sum_j (q . x_j + alpha y_j) x_j, so that -q runs gradient descent from 0.
 """
 
-from typing import Annotated
-
-import torch
-from pydantic import Field, FiniteFloat
-
 from innerloop.circuits.blueprint import Blueprint, Tokens
-from innerloop.circuits.circuit import Circuit, CircuitSettings
-from innerloop.circuits.linear_attention import safe_step_size
+from innerloop.circuits.circuit import Circuit
+from innerloop.circuits.linear_attention import LinearSettings
 from innerloop.circuits.parts import Head, Layer
 from innerloop.circuits.residual import Residual, join, zeros
 from innerloop.models.linear_looped import LinearLoopedTransformer
 
 
-class LinearLooped(CircuitSettings):
+class LinearLooped(LinearSettings):
     """w <- w - step_size X'(Xw - y) from 0, exactly: one layer of one head per step, d + 1 numbers.
 
     Prompts may have any number of points; `points` counts in the step size only.
     """
-
-    step_size: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
-        default=None,
-        description="of the sum of squares; None: safe for standard normal inputs",
-    )
-
-    @property
-    def rate(self) -> float:
-        """The step size, chosen or given."""
-        return self.step_size or safe_step_size(self.dims, self.points)
 
     def blueprint(self) -> Blueprint:
         """What the weights mean, in the terms of the other circuits; nothing is compiled from it.
@@ -50,22 +35,13 @@ class LinearLooped(CircuitSettings):
             says="only the last row: q <- q - step_size sum_j (q . x_j + alpha y_j) x_j",
         )
         return Blueprint(
-            name="linear-looped",
-            source="chen2025 theorem 4.2",
+            name="linear-looped", source="chen2025 theorem 4.2",
             algorithm="w <- w - step_size X'(Xw - y)",
-            dims=self.dims,
-            points=self.points,
-            residual=residual,
-            tokens=Tokens(
-                inputs={weights: torch.eye(self.dims, dtype=torch.float64)},
-                outputs={scale: torch.ones(1, 1, dtype=torch.float64)},
-            ),
+            dims=self.dims, points=self.points, steps=self.steps, residual=residual,
+            tokens=Tokens.of_pairs(weights, scale, positions={}),
             body=(Layer(heads=(step,), title="a gradient step"),),
-            steps=self.steps,
-            answer=zeros(1),
-            attention="linear",
-            mask="causal",
-        )
+            answer=zeros(1), attention="linear",
+        )  # fmt: skip
 
     def build(self) -> Circuit:
         """The weights of theorem 4.2."""

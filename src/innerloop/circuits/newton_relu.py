@@ -1,15 +1,13 @@
 """Newton's method with ReLU attention: Fu et al. (2023), theorem 1."""
 
-from typing import Annotated
-
 import torch
-from pydantic import Field, FiniteFloat
+from pydantic import Field
 
 from innerloop.circuits.blueprint import Blueprint, Tokens
-from innerloop.circuits.circuit import CircuitSettings
+from innerloop.circuits.circuit import CircuitSettings, Positive
 from innerloop.circuits.parts import Head, Layer
 from innerloop.circuits.positions import Places
-from innerloop.circuits.products import relu_add, relu_products
+from innerloop.circuits.products import paired_add, relu_products
 from innerloop.circuits.residual import Residual, constant
 
 
@@ -22,7 +20,7 @@ class NewtonRelu(CircuitSettings):
     the span of the inputs.
     """
 
-    start: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+    start: Positive | None = Field(
         default=None,
         description="alpha: M starts at alpha S; None: safe for standard normal inputs",
     )
@@ -52,56 +50,33 @@ class NewtonRelu(CircuitSettings):
         moved = residual.slot("M x", self.dims)
         change = residual.slot("change", self.dims)
         answer = residual.slot("answer", 1)
-        pair = Head(
-            query=back,
-            key=key,
-            values={example: x},
-            says="x_j onto the token of y_j",
-        )
+        pair = Head(query=back, key=key, values={example: x}, says="x_j onto the token of y_j")
         # A third of alpha's digits in each: training moves all weights alike, large or small.
         root = alpha ** (1 / 3)
         begin = relu_products(
-            query=root * example,
-            key=root * example,
-            values={moved: root * example},
+            query=root * example, key=root * example, values={moved: root * example},
             says="M_0 x_i = alpha sum_j (x_i . x_j) x_j",
-        )
+        )  # fmt: skip
         step = relu_products(
-            query=moved,
-            key=example,
-            values={change: -moved},
+            query=moved, key=example, values={change: -moved},
             says="- M S M x_i = - sum_j (M x_i . x_j) M x_j",
-        )
+        )  # fmt: skip
         update = (
-            relu_add(moved + change, moved, says="M x <- 2 M x - M S M x"),
-            relu_add(-change, change, says="cleared"),
+            paired_add(moved + change, moved, says="M x <- 2 M x - M S M x"),
+            paired_add(-change, change, says="cleared"),
         )
         read = relu_products(
             query=x, key=moved, values={answer: y}, says="x . M X'y = sum_j (x . M x_j) y_j"
         )
         return Blueprint(
-            name="newton-relu",
-            source="fu2023 theorem 1",
-            algorithm="M <- 2M - M S M",
-            dims=self.dims,
-            points=self.points,
-            residual=residual,
-            tokens=Tokens(
-                inputs={x: torch.eye(self.dims, dtype=torch.float64)},
-                outputs={y: torch.ones(1, 1, dtype=torch.float64)},
-                positions={place: places},
-            ),
-            pre=(
-                Layer(heads=(pair,), title="pair x and y"),
-                Layer(heads=begin, title="M_0 x"),
-            ),
+            name="newton-relu", source="fu2023 theorem 1", algorithm="M <- 2M - M S M",
+            dims=self.dims, points=self.points, steps=self.steps, residual=residual,
+            tokens=Tokens.of_pairs(x, y, positions={place: places}),
+            pre=(Layer(heads=(pair,), title="pair x and y"), Layer(heads=begin, title="M_0 x")),
             body=(Layer(heads=step, neurons=update, title="a Newton step"),),
             post=(Layer(heads=read, title="the answer"),),
-            steps=self.steps,
-            answer=answer,
-            attention="relu",
-            mask="full",
-        )
+            answer=answer, attention="relu", mask="full",
+        )  # fmt: skip
 
 
 def safe_start(dims: int, points: int) -> float:

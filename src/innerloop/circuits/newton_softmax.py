@@ -11,19 +11,17 @@ With left = -right = M x that is 2 M x - M S M x, and with left = right = sqrt(a
 After k loops the tokens hold M_{k-1} x; the first layer behind the loop is one more step.
 """
 
-from dataclasses import dataclass
-
 import torch
 from pydantic import Field, model_validator
 
 from innerloop.circuits.blueprint import Blueprint, Tokens
-from innerloop.circuits.circuit import BoundedSettings, Positive
+from innerloop.circuits.circuit import Positive, SoftmaxSettings
 from innerloop.circuits.newton_relu import safe_start
 from innerloop.circuits.newton_softmax_error import NewtonSizes
-from innerloop.circuits.parts import Head, Layer, Neurons
+from innerloop.circuits.parts import Head, Layer
 from innerloop.circuits.positions import SATURATED, Places
-from innerloop.circuits.products import relu_add
-from innerloop.circuits.residual import Affine, Residual, Slot, join
+from innerloop.circuits.products import paired_add
+from innerloop.circuits.residual import Residual
 from innerloop.circuits.softmax_products import Form, softmax_products
 
 GATE = 1e9
@@ -32,7 +30,7 @@ MOST_STEPS = 40
 """Beyond these, what rounding has added to small eigenvalues of S may have doubled past 1."""
 
 
-class NewtonSoftmax(BoundedSettings):
+class NewtonSoftmax(SoftmaxSettings):
     """M <- 2M - M S M from M = start S, then x . M X'y, with products by softmax attention.
 
     The bound holds where start is at most 1 / ||S||^2, however small the other eigenvalues are.
@@ -45,12 +43,6 @@ class NewtonSoftmax(BoundedSettings):
         description="alpha: M starts at alpha S; None: safe for standard normal inputs",
     )
     form: Form = Field(default="tight", description="heads at c and -c; printed: at c and 0")
-    scale: Positive | None = Field(
-        default=None, description="c, what products are multiplied by; None: the best in float64"
-    )
-    largest_output: Positive | None = Field(
-        default=None, description="bound on |y|; None: for standard normal inputs and weights"
-    )
 
     @model_validator(mode="after")
     def _check_steps(self) -> "NewtonSoftmax":
@@ -68,137 +60,56 @@ class NewtonSoftmax(BoundedSettings):
 
     def blueprint(self) -> Blueprint:
         """Pair x and y; a step; one more, and the sum of y_j (x . M x_j)."""
-        sizes = self._sizes()
-        slots = _Slots.declare(self.dims, self.points)
-        step = _step(slots, sizes.scale, self.form)
-        read = softmax_products(
-            query=slots.x,
-            key=slots.left,
-            values={slots.answer: slots.y},
-            sink=slots.start,
-            scale=sizes.scale,
-            form=self.form,
-            says="x . M X'y = sum_j (x . M x_j) y_j",
+        sizes = NewtonSizes(
+            largest_input=self.input_bound, largest_output=self.output_bound, alpha=self.alpha,
+            dims=self.dims, examples=self.examples, form=self.form, given=self.scale,
+        )  # fmt: skip
+        residual, tokens = Residual(), 2 * self.points
+        x, y = residual.slot("x", self.dims), residual.slot("y", 1)
+        places, start = Places.declare(residual, tokens), residual.slot("start", 1)
+        empty = residual.slot("no example", 1)
+        example = residual.slot("x of the example", self.dims)
+        left, right = residual.slot("left", self.dims), residual.slot("right", self.dims)
+        change = residual.slot("change", self.dims)
+        answer = residual.slot("answer", 1)
+        root = self.alpha**0.5
+        pair = Head(
+            query=SATURATED * places.looking_back(1), key=places.keys(),
+            values={example: x, left: root * x, right: root * x},
+            says="x_j onto the token of y_j; left = right = sqrt(alpha) x_j",
+        )  # fmt: skip
+        product = softmax_products(
+            query=left, key=example, values={change: right}, sink=start, scale=sizes.scale,
+            form=self.form, says="sum_j (left_i . x_j) right_j",
+        )  # fmt: skip
+        # At tokens that are no examples the two heads cancel but for their rounding, which would
+        # double at every step. The gate is 0 at examples, and costs them nothing; 1 - (is an
+        # example) would round them to its size.
+        gate = -GATE * (torch.ones(self.dims, 1, dtype=torch.float64) @ empty)
+        update = (
+            paired_add(change - right, left, gate=gate, says="left <- u"),
+            paired_add(-change - left, right, gate=gate, says="right <- -u"),
+            paired_add(-change, change, says="cleared"),
         )
-        place = torch.arange(2 * self.points)[:, None]  # (T, 1)
+        step = Layer(heads=product, neurons=update, title="a Newton step")
+        read = softmax_products(
+            query=x, key=left, values={answer: y}, sink=start, scale=sizes.scale, form=self.form,
+            says="x . M X'y = sum_j (x . M x_j) y_j",
+        )  # fmt: skip
+        place = torch.arange(tokens)[:, None]  # (T, 1)
+        first, no_example = place == 0, (place == 0) | (place % 2 == 1)  # (T, 1) each
+        positions = {start: first.double(), empty: no_example.double()}
         return Blueprint(
-            name="newton-softmax",
-            source="gao2025 theorem 4.1",
-            algorithm="M <- 2M - M S M",
-            form=self.form,
-            dims=self.dims,
-            points=self.points,
-            residual=slots.residual,
-            tokens=Tokens(
-                inputs={slots.x: torch.eye(self.dims, dtype=torch.float64)},
-                outputs={slots.y: torch.ones(1, 1, dtype=torch.float64)},
-                positions={
-                    slots.places.slot: slots.places.values,
-                    slots.start: (place == 0).double(),
-                    slots.empty: ((place == 0) | (place % 2 == 1)).double(),
-                },
-                start=True,
+            name="newton-softmax", source="gao2025 theorem 4.1", algorithm="M <- 2M - M S M",
+            form=self.form, dims=self.dims, points=self.points, steps=self.steps,
+            residual=residual,
+            tokens=Tokens.of_pairs(
+                x, y, start=True, positions={places.slot: places.values, **positions}
             ),
-            pre=(Layer(heads=(_pair(slots, self.alpha),), title="pair x and y"),),
-            body=(step,),
-            post=(step, Layer(heads=read, title="the answer")),
-            steps=self.steps,
-            answer=slots.answer,
-            mask="full",
-            largest_input=sizes.largest_input,
-            largest_output=sizes.largest_output,
+            pre=(Layer(heads=(pair,), title="pair x and y"),),
+            body=(step,), post=(step, Layer(heads=read, title="the answer")),
+            answer=answer, mask="full",
+            largest_input=self.input_bound, largest_output=self.output_bound,
             condition=f"start |S|^2 at most 1, that is |S| at most {self.alpha**-0.5:.4g}",
             bound=sizes.bound,
-        )
-
-    def _sizes(self) -> NewtonSizes:
-        return NewtonSizes(
-            largest_input=self.input_bound,
-            largest_output=self.largest_output or 4 * (self.dims**0.5 + 2),
-            alpha=self.alpha,
-            dims=self.dims,
-            examples=max(1, self.points - 1),
-            form=self.form,
-            given=self.scale,
-        )
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Slots:
-    residual: Residual
-    x: Slot
-    y: Slot
-    places: Places
-    start: Slot
-    """1 at the start token, which is the sink."""
-    empty: Slot
-    """1 at all tokens that are no examples: all but y tokens."""
-    example: Slot
-    left: Slot
-    right: Slot
-    change: Slot
-    answer: Slot
-
-    @classmethod
-    def declare(cls, dims: int, points: int) -> "_Slots":
-        residual = Residual()
-        return cls(
-            residual=residual,
-            x=residual.slot("x", dims),
-            y=residual.slot("y", 1),
-            places=Places.declare(residual, 2 * points),
-            start=residual.slot("start", 1),
-            empty=residual.slot("no example", 1),
-            example=residual.slot("x of the example", dims),
-            left=residual.slot("left", dims),
-            right=residual.slot("right", dims),
-            change=residual.slot("change", dims),
-            answer=residual.slot("answer", 1),
-        )
-
-
-def _pair(slots: _Slots, alpha: float) -> Head:
-    root = alpha**0.5
-    return Head(
-        query=SATURATED * slots.places.looking_back(1),
-        key=slots.places.keys(),
-        values={slots.example: slots.x, slots.left: root * slots.x, slots.right: root * slots.x},
-        says="x_j onto the token of y_j; left = right = sqrt(alpha) x_j",
-    )
-
-
-def _step(slots: _Slots, scale: float, form: Form) -> Layer:
-    """One layer: u_i, and what becomes of it."""
-    left, right, change = slots.left, slots.right, slots.change
-    return Layer(
-        heads=softmax_products(
-            query=left,
-            key=slots.example,
-            values={change: right},
-            sink=slots.start,
-            scale=scale,
-            form=form,
-            says="sum_j (left_i . x_j) right_j",
-        ),
-        neurons=(
-            _add_to_examples(change - right, left, slots.empty, says="left <- u"),
-            _add_to_examples(-change - left, right, slots.empty, says="right <- -u"),
-            relu_add(-change, change, says="cleared"),
-        ),
-        title="a Newton step",
-    )
-
-
-def _add_to_examples(value: Affine, to: Slot, empty: Slot, *, says: str) -> Neurons:
-    """Neurons that add to a slot, but at tokens that are no examples.
-
-    There the two heads cancel but for their rounding, which would double at every step. The gate is
-    0 at examples, and costs them nothing; 1 - (is an example) would round them to its size.
-    """
-    eye = torch.eye(to.size, dtype=torch.float64)  # (size, size)
-    shut = -GATE * (torch.ones(to.size, 1, dtype=torch.float64) @ empty)
-    return Neurons(
-        inputs=join(value + shut, -value + shut),
-        outputs={to: torch.cat([eye, -eye], dim=1)},
-        says=says,
-    )
+        )  # fmt: skip

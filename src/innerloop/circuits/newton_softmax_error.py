@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from innerloop.circuits.blueprint import ErrorBound
-from innerloop.circuits.softmax_products import LEVEL, Form, relative_truncation, weight_rounding
+from innerloop.circuits.softmax_products import EPS, WEIGHT_ROUNDING, Form, relative_truncation
 
-EPS = torch.finfo(torch.float64).eps
 TAIL = 3.0
 """Standard deviations of rounding that are allowed for where nothing else leaves any room."""
 
@@ -130,9 +129,7 @@ class NewtonSizes:
     @property
     def _rounding(self) -> float:
         """Of a weight, times c: two heads, halved; or one whose logits are rounded."""
-        return weight_rounding(LEVEL) / (6 if self.form == "tight" else 3) ** 0.5
+        return WEIGHT_ROUNDING / (6 if self.form == "tight" else 3) ** 0.5
 
     def _order(self, scale: float, largest: float, tokens: int = 0) -> float:
-        return relative_truncation(
-            largest=largest, tokens=tokens, scale=scale, level=LEVEL, form=self.form
-        )
+        return relative_truncation(largest=largest, tokens=tokens, scale=scale, form=self.form)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from innerloop.circuits.residual import Affine, Slot
+from innerloop.models.block import BlockSize
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,3 +45,12 @@ class Layer:
     heads: tuple[Head, ...] = ()
     neurons: tuple[Neurons, ...] = ()
     title: str = ""
+
+    @property
+    def size(self) -> BlockSize:
+        """The heads and units that it needs; without heads it keeps one that does nothing."""
+        numbers = [1]
+        for head in self.heads:
+            numbers += [head.query.rows, sum(value.rows for value in head.values.values())]
+        units = sum(part.inputs.rows for part in self.neurons)
+        return BlockSize(heads=max(1, len(self.heads)), head_size=max(numbers), hidden=units)

@@ -22,9 +22,11 @@ def relu_products(
     )
 
 
-def relu_add(value: Affine, to: Slot, *, says: str) -> Neurons:
-    """Neurons that add an affine function to a slot: ReLU(v) - ReLU(-v) = v."""
+def paired_add(value: Affine, to: Slot, *, gate: Affine | None = None, says: str) -> Neurons:
+    """Neurons that add an affine function to a slot: f(v) - f(-v) = v for ReLU and for GELU.
+
+    A gate is added to v and to -v: 0 where the neurons are open, far below 0 where they are shut.
+    """
+    inputs = (value, -value) if gate is None else (value + gate, -value + gate)
     eye = torch.eye(to.size, dtype=torch.float64)  # (size, size)
-    return Neurons(
-        inputs=join(value, -value), outputs={to: torch.cat([eye, -eye], dim=1)}, says=says
-    )
+    return Neurons(inputs=join(*inputs), outputs={to: torch.cat([eye, -eye], dim=1)}, says=says)

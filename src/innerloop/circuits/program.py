@@ -1,6 +1,5 @@
 """Programs of primitives: registers, and groups of primitives of which each becomes one layer."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, log2, sqrt
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from innerloop.circuits.blueprint import ErrorBound
 from innerloop.circuits.gelu import Form, best_scale, product_error
-from innerloop.circuits.primitives import Div, Group, Primitive
+from innerloop.circuits.primitives import Div, Group
 
 OVER = 2.0**27
 """The norm's number over the bound on all others: what passes a norm is off by 2^-54 / 2 of it.
@@ -64,12 +63,6 @@ class Program:
     def tokens(self) -> int:
         """T: the start token and those of the prompt."""
         return 2 * self.points
-
-    @property
-    def primitives(self) -> Iterator[Primitive]:
-        """All, in order."""
-        for group in self.groups:
-            yield from group
 
     @cached_property
     def by_name(self) -> dict[str, Register]:

@@ -49,7 +49,7 @@ class Machine:
             residual.slot(register.name, register.size)
         places = Places.declare(residual, program.tokens, unit=float(program.tokens))
         start = residual.slot("start", 1)
-        divides = any(isinstance(part, Div) for part in program.primitives)
+        divides = any(program.divisions(group) for group in program.groups)
         divisor = residual.slot("divisor", 1) if divides else None
         return cls(program, residual, places, start, residual.slot("norm", 1), divisor)
 
@@ -68,7 +68,7 @@ class Machine:
         )
 
     def layers(self) -> tuple[Layer, ...]:
-        """One a group."""
+        """One per group."""
         return tuple(
             Layer(
                 heads=self._heads(group, before),
@@ -225,26 +225,11 @@ def program_blueprint(
     machine = Machine.declare(program)
     layers = machine.layers()
     return Blueprint(
-        name=program.name,
-        source=source,
-        algorithm=algorithm,
-        form=program.form,
-        dims=program.dims,
-        outputs=program.outputs,
-        points=program.points,
-        residual=machine.residual,
-        tokens=machine.tokens(),
-        pre=layers[:pre],
-        body=layers[pre:],
-        steps=steps,
-        looped=False,
-        answer=machine.residual[answer],
-        norm=program.norm,
-        norm_slot=machine.norm,
-        norm_scale=program.norm_number,
-        activation="gelu",
-        largest_input=largest_input,
-        largest_output=largest_output,
-        condition=condition,
-        bound=bound,
-    )
+        name=program.name, source=source, algorithm=algorithm, form=program.form,
+        dims=program.dims, outputs=program.outputs, points=program.points, steps=steps,
+        residual=machine.residual, tokens=machine.tokens(),
+        pre=layers[:pre], body=layers[pre:], looped=False, answer=machine.residual[answer],
+        norm=program.norm, norm_slot=machine.norm, norm_scale=program.norm_number,
+        activation="gelu", largest_input=largest_input, largest_output=largest_output,
+        condition=condition, bound=bound,
+    )  # fmt: skip

@@ -3,18 +3,17 @@
 import math
 
 import torch
-from pydantic import Field, FiniteFloat
+from pydantic import Field
 
 from innerloop.circuits.blueprint import Blueprint, Tokens
 from innerloop.circuits.circuit import Positive
-from innerloop.circuits.leaky import LeakyNetwork, Matrix
 from innerloop.circuits.parts import Head, Layer
 from innerloop.circuits.positions import SATURATED, Places
 from innerloop.circuits.residual import Residual, constant
-from innerloop.circuits.residual_descent import Descent, DescentSettings
+from innerloop.circuits.residual_descent import Descent, RepresentationSettings
 
 
-class Representation(DescentSettings):
+class Representation(RepresentationSettings):
     """y = A Phi(x) with a known network Phi: Phi by the MLPs, A by gradient descent.
 
     A y token takes over the x before it and is an example from there on, with r = -y at the start;
@@ -23,23 +22,10 @@ class Representation(DescentSettings):
     """
 
     outputs: int = Field(default=1, ge=1, description="outputs of a point")
-    layers: int = Field(default=3, ge=1, description="layers of a representation that is drawn")
-    seed: int = Field(default=0, ge=0, description="which representation is drawn")
-    slope: FiniteFloat = Field(default=0.01, ge=0, le=1, description="of the leaky ReLU below zero")
-    representation: tuple[Matrix, ...] | None = Field(
-        default=None, description="Phi, one matrix per layer, inputs by outputs; None: drawn"
-    )
     largest_output: Positive | None = Field(
         default=None,
         description="bound on |y|; None: sqrt(dims) (sqrt(outputs) + 4), enough for A ~ N(0, 1)",
     )
-
-    @property
-    def network(self) -> LeakyNetwork:
-        """Phi."""
-        if self.representation is not None:
-            return LeakyNetwork.read(self.representation, self.slope, self.dims)
-        return LeakyNetwork.draw(self.dims, self.dims, self.layers, self.slope, self.seed)
 
     @property
     def output_bound(self) -> float:
@@ -60,14 +46,14 @@ class Representation(DescentSettings):
 
     def blueprint(self) -> Blueprint:
         """Pair x and y; Phi, a layer at a time; steps on residuals."""
-        network, descent = self.network, self.descent()
+        descent = self.descent()
         residual = Residual()
         x = residual.slot("x", self.dims)
         carried = residual.slot("r", self.outputs)
         places = Places.declare(residual, 2 * self.points)
         start = residual.slot("start", 1)
         asked = residual.slot("asked", 1)
-        neurons, features = network.neurons(residual, x)
+        neurons, features = self.network.neurons(residual, x)
         pair = Head(
             # x tokens look at the y before them, which holds no x: theirs stays as it is.
             query=SATURATED * places.looking_back(1),
@@ -80,40 +66,26 @@ class Representation(DescentSettings):
         )
         place = torch.arange(2 * self.points, dtype=torch.float64)[:, None]  # (T, 1)
         return Blueprint(
-            name="representation",
-            source="gao2025 theorem 3.1",
-            algorithm="A <- A - eta sum_j (A Phi(x_j) - y_j) Phi(x_j)'",
-            form=self.form,
-            dims=self.dims,
-            outputs=self.outputs,
-            points=self.points,
+            name="representation", source="gao2025 theorem 3.1",
+            algorithm="A <- A - eta sum_j (A Phi(x_j) - y_j) Phi(x_j)'", form=self.form,
+            dims=self.dims, outputs=self.outputs, points=self.points, steps=self.steps,
             residual=residual,
             tokens=Tokens(
                 inputs={x: torch.eye(self.dims, dtype=torch.float64)},
                 outputs={carried: -torch.eye(self.outputs, dtype=torch.float64)},
                 positions={
-                    places.slot: places.values,
-                    start: (place == 0).double(),
-                    asked: place % 2,
+                    places.slot: places.values, start: (place == 0).double(), asked: place % 2,
                 },
                 start=True,
             ),
             pre=tuple(
                 Layer(
-                    heads=() if number else (pair,),
-                    neurons=(part,),
-                    title=f"layer {number + 1} of Phi"
-                    if number
-                    else "pair x and y; layer 1 of Phi",
+                    heads=() if number else (pair,), neurons=(part,),
+                    title=("" if number else "pair x and y; ") + f"layer {number + 1} of Phi",
                 )
                 for number, part in enumerate(neurons)
             ),
-            body=(step,),
-            steps=self.steps,
-            answer=carried,
-            mask="full",
-            largest_input=self.input_bound,
-            largest_output=self.output_bound,
-            condition=descent.condition,
-            bound=descent.bound,
-        )
+            body=(step,), answer=carried, mask="full",
+            largest_input=self.input_bound, largest_output=self.output_bound,
+            condition=descent.condition, bound=descent.bound,
+        )  # fmt: skip

@@ -17,10 +17,11 @@ in a direction with eta times its eigenvalue = x that is |f| sqrt(eta) (1 - (1 -
 import math
 from dataclasses import dataclass, replace
 
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from innerloop.circuits.blueprint import ErrorBound
 from innerloop.circuits.circuit import BoundedSettings, Positive
+from innerloop.circuits.leaky import LeakyNetwork, Matrix
 from innerloop.circuits.parts import Layer
 from innerloop.circuits.residual import Affine, Slot
 from innerloop.circuits.softmax_products import (
@@ -53,6 +54,29 @@ class DescentSettings(BoundedSettings):
     )
 
 
+class RepresentationSettings(DescentSettings):
+    """What the circuits through a known network Phi have in common."""
+
+    layers: int = Field(default=3, ge=1, description="layers of a representation that is drawn")
+    seed: int = Field(default=0, ge=0, description="which representation is drawn")
+    slope: FiniteFloat = Field(default=0.01, ge=0, le=1, description="of the leaky ReLU below zero")
+    representation: tuple[Matrix, ...] | None = Field(
+        default=None, description="Phi, one matrix per layer, inputs by outputs; None: drawn"
+    )
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers Phi takes."""
+        return self.dims
+
+    @property
+    def network(self) -> LeakyNetwork:
+        """Phi."""
+        if self.representation is not None:
+            return LeakyNetwork.read(self.representation, self.slope, self.numbers)
+        return LeakyNetwork.draw(self.numbers, self.dims, self.layers, self.slope, self.seed)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Descent:
     """The sizes that the steps are made for, and the error that follows from them."""
@@ -71,13 +95,7 @@ class Descent:
 
     @classmethod
     def choose(
-        cls,
-        settings: DescentSettings,
-        *,
-        feature: float,
-        output: float,
-        examples: int,
-        tokens: int,
+        cls, settings: DescentSettings, *, feature: float, output: float, examples: int, tokens: int
     ) -> "Descent":
         """The step size and the scale of the settings, or else chosen by the bounds.
 
@@ -123,15 +141,10 @@ class Descent:
     ) -> Layer:
         """One step: features and residuals of all tokens, but for the closed ones as examples."""
         heads = softmax_products(
-            query=features,
-            key=features,
-            values={carried: -self.step_size * carried},
-            sink=sink,
-            scale=self.scale,
-            form=self.form,
-            closed=closed,
+            query=features, key=features, values={carried: -self.step_size * carried}, sink=sink,
+            scale=self.scale, form=self.form, closed=closed,
             says="r_i <- r_i - eta sum_j (f_i . f_j) r_j",
-        )
+        )  # fmt: skip
         return Layer(heads=heads, title="a gradient step")
 
     def bound(self, step: int) -> ErrorBound:
@@ -141,11 +154,7 @@ class Descent:
         rounding is six standard deviations, with roundings of different weights independent.
         """
         order = relative_truncation(
-            largest=self.feature**2,
-            tokens=self.tokens,
-            scale=self.scale,
-            level=LEVEL,
-            form=self.form,
+            largest=self.feature**2, tokens=self.tokens, scale=self.scale, form=self.form
         )
         # Copies, additions to r, and the learner's own rounding.
         plain = (step + 1) * EPS * max(1.0, self.output)
@@ -165,7 +174,7 @@ class Descent:
         What the asked token's own row adds and what comes from the examples' rows is independent,
         too, while either is the same at every step.
         """
-        each = typical_rounding(examples=self.examples, level=LEVEL, form=self.form)
+        each = typical_rounding(examples=self.examples, form=self.form)
         each *= DEVIATIONS * self.step_size * math.sqrt(self.examples) * self.output
         return each * math.hypot(step, self._reach(step))
 

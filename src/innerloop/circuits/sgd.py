@@ -1,16 +1,14 @@
 """Gradient descent over the examples in turn: Akyurek et al. (2022), theorem 1."""
 
 from math import sqrt
-from typing import Annotated
 
 import torch
 from pydantic import Field, FiniteFloat, model_validator
-from torch import Tensor
 
-from innerloop.circuits.blueprint import Blueprint, ErrorBound
+from innerloop.circuits.blueprint import ErrorBound
+from innerloop.circuits.circuit import Positive
 from innerloop.circuits.primitives import Group, Mov, Mul, Primitive, clear
-from innerloop.circuits.program import Program, Register, x_place, y_place
-from innerloop.circuits.program_layers import program_blueprint
+from innerloop.circuits.program import Register, x_place, y_place
 from innerloop.circuits.program_settings import ProgramSettings
 
 
@@ -23,12 +21,14 @@ class Sgd(ProgramSettings):
     do not see y_j look at the start token, whose zeros leave them as they are.
     """
 
-    step_size: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+    name = "sgd"
+    source = "akyurek2022 theorem 1"
+    algorithm = "w <- w - step_size (x (x.w - y) + penalty w)"
+
+    step_size: Positive | None = Field(
         default=None, description="None: 1 / (largest_input^2 + penalty)"
     )
-    penalty: Annotated[FiniteFloat, Field(ge=0)] = Field(
-        default=0.0, description="of |w|^2 / 2, at every example"
-    )
+    penalty: FiniteFloat = Field(default=0.0, ge=0, description="of |w|^2 / 2, at every example")
 
     @model_validator(mode="after")
     def _check_step_size(self) -> "Sgd":
@@ -76,48 +76,25 @@ class Sgd(ProgramSettings):
     def _room(self) -> float:
         return 2 * self._kept - self.rate * self.input_bound**2
 
-    def program(self) -> Program:
+    def groups(self) -> tuple[Group, ...]:
         """Inputs onto y tokens, and x.x_0; then one layer per example."""
-        return Program(
-            name="sgd",
-            dims=self.dims,
-            points=self.points,
-            registers=self._registers(),
-            groups=(self._prepare(), *(self._step(j) for j in range(self.steps))),
-            norm=self.norm,
-            form=self.form,
-            scale=self.scale,
-            norm_scale=self.norm_scale,
-        )
+        return (self._prepare(), *(self._step(j) for j in range(self.steps)))
 
-    def blueprint(self) -> Blueprint:
-        """The program as layers; the answer is f."""
-        program = self.program()
-        return program_blueprint(
-            program,
-            source="akyurek2022 theorem 1",
-            algorithm="w <- w - step_size (x (x.w - y) + penalty w)",
-            pre=1,
-            steps=self.steps,
-            answer="f",
-            bound=lambda step: self._bound(step, program.unit_error),
-            largest_input=self.input_bound,
-            largest_output=self.output_bound,
-        )
-
-    def _registers(self) -> tuple[Register, ...]:
+    def registers(self) -> tuple[Register, ...]:
+        """Weights and predictions, what the next step takes, and which tokens see an example."""
         d, x, y = self.dims, self.input_bound, self.output_bound
         eye = torch.eye(d, dtype=torch.float64)  # (d, d)
+        but_start = (torch.arange(2 * self.points)[:, None] > 0).double()  # (T, 1)
         return (
             Register(name="x", size=d, largest=x, inputs=eye),
-            Register(name="y", size=1, largest=y, outputs=_ones(1)),
+            Register(name="y", size=1, largest=y, outputs=eye[:1, :1]),
             Register(name="f", size=1, largest=self.largest_prediction),
             Register(name="w", size=d, largest=self.largest_prediction / x),
             Register(name="x.x_j", size=1, largest=x**2),
             Register(name="x_j", size=d, largest=x),
             Register(name="next x_j", size=d, largest=x),
             Register(name="error", size=1, largest=y + self.largest_prediction),
-            Register(name="example", size=1, largest=1.0, places=_but_start(2 * self.points)),
+            Register(name="example", size=1, largest=1.0, places=but_start),
             Register(name="sees it", size=1, largest=1.0),
         )
 
@@ -157,7 +134,7 @@ class Sgd(ProgramSettings):
             ]
         return tuple(parts)
 
-    def _bound(self, step: int, unit: ErrorBound) -> ErrorBound:
+    def error_after(self, step: int, unit: ErrorBound) -> ErrorBound:
         """What products of operands within their bounds leave in f, over so many steps.
 
         A step multiplies x.x_j with the error, both x.x_j and the product being off, and f with the
@@ -174,14 +151,3 @@ class Sgd(ProgramSettings):
             step * unit.truncation * (2 * inner + decay),
             sqrt(step * (own**2 + 2 * inner**2 + decay**2)) * unit.rounding,
         )
-
-
-def _ones(tokens: int) -> Tensor:
-    return torch.ones(tokens, 1, dtype=torch.float64)
-
-
-def _but_start(tokens: int) -> Tensor:
-    """1 on every token but the start token: (T, 1)."""
-    ones = _ones(tokens)  # (T, 1)
-    ones[0] = 0
-    return ones

@@ -1,15 +1,14 @@
 """Ridge regression by Sherman-Morrison updates: Akyurek et al. (2022), theorem 2."""
 
 from math import sqrt
-from typing import Annotated
 
 import torch
-from pydantic import Field, FiniteFloat
+from pydantic import Field
 
-from innerloop.circuits.blueprint import Blueprint, ErrorBound
+from innerloop.circuits.blueprint import ErrorBound
+from innerloop.circuits.circuit import Positive
 from innerloop.circuits.primitives import Div, Group, Mov, Mul, clear, scaled
-from innerloop.circuits.program import Program, Register, y_place
-from innerloop.circuits.program_layers import program_blueprint
+from innerloop.circuits.program import Register, y_place
 from innerloop.circuits.program_settings import ProgramSettings
 
 
@@ -26,9 +25,12 @@ class ShermanMorrison(ProgramSettings):
     out again, so that c_j can be squared, which the division needs, in the layer of t.
     """
 
-    penalty: Annotated[FiniteFloat, Field(gt=0)] = Field(default=1.0, description="of |w|^2")
+    name = "sherman-morrison"
+    source = "akyurek2022 theorem 2"
+    algorithm = "A <- A - A x (A x)' / (1 + x.A x), w = A X'y"
 
-    largest_residual: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+    penalty: Positive = Field(default=1.0, description="of |w|^2")
+    largest_residual: Positive | None = Field(
         default=None,
         description="of an example once it is taken in, for the bound; None: 2 sqrt(penalty)",
     )
@@ -43,38 +45,17 @@ class ShermanMorrison(ProgramSettings):
         """The bound on x.A x."""
         return self.input_bound**2 / self.penalty
 
-    def program(self) -> Program:
+    @property
+    def condition(self) -> str:
+        """A bound on residuals."""
+        return f"residuals |y - w.x| after their example at most {self.residual:.4g}"
+
+    def groups(self) -> tuple[Group, ...]:
         """Inputs onto y tokens, A x and c; then three layers per example."""
-        steps = (group for j in range(self.steps) for group in self._step(j))
-        return Program(
-            name="sherman-morrison",
-            dims=self.dims,
-            points=self.points,
-            registers=self._registers(),
-            groups=(self._prepare(), *steps),
-            norm=self.norm,
-            form=self.form,
-            scale=self.scale,
-            norm_scale=self.norm_scale,
-        )
+        return (self._prepare(), *(group for j in range(self.steps) for group in self._step(j)))
 
-    def blueprint(self) -> Blueprint:
-        """The program as layers; the answer is f."""
-        program = self.program()
-        return program_blueprint(
-            program,
-            source="akyurek2022 theorem 2",
-            algorithm="A <- A - A x (A x)' / (1 + x.A x), w = A X'y",
-            pre=1,
-            steps=self.steps,
-            answer="f",
-            bound=lambda step: self._bound(step, program.unit_error),
-            condition=f"residuals |y - w.x| after their example at most {self.residual:.4g}",
-            largest_input=self.input_bound,
-            largest_output=self.output_bound,
-        )
-
-    def _registers(self) -> tuple[Register, ...]:
+    def registers(self) -> tuple[Register, ...]:
+        """What a token carries of its own x, and what it takes of an example."""
         d, x, y, variance = self.dims, self.input_bound, self.output_bound, self.largest_variance
         eye = torch.eye(d, dtype=torch.float64)  # (d, d)
         one = torch.ones(1, dtype=torch.float64)  # (1,)
@@ -137,7 +118,7 @@ class ShermanMorrison(ProgramSettings):
         """The bound on residuals."""
         return self.largest_residual or 2 * sqrt(self.penalty)
 
-    def _bound(self, step: int, unit: ErrorBound) -> ErrorBound:
+    def error_after(self, step: int, unit: ErrorBound) -> ErrorBound:
         """What products of operands within their bounds leave in f, over so many steps.
 
         Of a step: the product p surprise; that of t, times surprise / c_j; and, from the second

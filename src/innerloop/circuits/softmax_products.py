@@ -17,7 +17,6 @@ from typing import Literal
 
 import torch
 
-from innerloop.circuits.blueprint import ErrorBound
 from innerloop.circuits.parts import Head
 from innerloop.circuits.residual import Affine, Slot, constant, join, zeros
 
@@ -28,6 +27,8 @@ to 32, and twice as wide above."""
 CLOSED = 60.0
 """How far below 0 the logits of tokens lie that are left out: e^-60 = 9e-27."""
 EPS = torch.finfo(torch.float64).eps
+WEIGHT_ROUNDING = math.ulp(LEVEL) / 2 + EPS
+"""The largest relative error of a weight: half the spacing of floats at C, and the exp's."""
 
 
 def softmax_products(
@@ -37,7 +38,6 @@ def softmax_products(
     values: Mapping[Slot, Affine],
     sink: Affine,
     scale: float,
-    level: float = LEVEL,
     form: Form = "tight",
     says: str,
     closed: tuple[Affine, Affine] | None = None,
@@ -50,29 +50,21 @@ def softmax_products(
     term by term, where it is open. (A sum that only cancels to 0 would leave its rounding.)
     """
     asks, seen = (zeros(1), zeros(1)) if closed is None else closed
-    keys = join(key, seen, level * sink)
-    factor = math.exp(level) / scale
+    keys = join(key, seen, LEVEL * sink)
+    factor = math.exp(LEVEL) / scale
     first, second = (scale, -scale) if form == "tight" else (scale, 0.0)
     half = 2.0 if form == "tight" else 1.0
-    return (
-        Head(
-            query=join(first * query, -CLOSED * asks, constant(1.0)),
-            key=keys,
-            values={slot: factor / half * value for slot, value in values.items()},
-            says=says,
-        ),
-        Head(
-            query=join(second * query, -CLOSED * asks, constant(1.0)),
-            key=keys,
-            values={slot: -factor / half * value for slot, value in values.items()},
-            says="the same at -c, subtracted" if form == "tight" else "the same at 0, subtracted",
-        ),
-    )
+    other = f"the same at {'-c' if form == 'tight' else '0'}, subtracted"
+
+    def head(at: float, factor: float, says: str) -> Head:
+        taken = {slot: factor * value for slot, value in values.items()}
+        query_at = join(at * query, -CLOSED * asks, constant(1.0))
+        return Head(query=query_at, key=keys, values=taken, says=says)
+
+    return head(first, factor / half, says), head(second, -factor / half, other)
 
 
-def relative_truncation(
-    *, largest: float, tokens: int, scale: float, level: float, form: Form
-) -> float:
+def relative_truncation(*, largest: float, tokens: int, scale: float, form: Form) -> float:
     """How far a product may be from a_j, divided by the largest |a_j|, without any rounding.
 
     sinh(z) / z - 1 is at most z^2 / 6 cosh(z), and (e^z - 1) / z - 1 at most z / 2 e^z. The
@@ -80,32 +72,10 @@ def relative_truncation(
     """
     size = scale * largest
     order = size**2 / 6 * math.cosh(size) if form == "tight" else size / 2 * math.exp(size)
-    return order + 2 * tokens * math.exp(-level)
+    return order + 2 * tokens * math.exp(-LEVEL)
 
 
-def weight_rounding(level: float) -> float:
-    """The largest relative error of a weight: half the spacing of floats at C, and the exp's."""
-    return math.ulp(level) / 2 + EPS
-
-
-def products_error(
-    *, largest: float, weight: float, tokens: int, scale: float, level: float, form: Form
-) -> ErrorBound:
-    """How far one sum of products may be off, were all roundings to go the same way.
-
-    largest is a bound on |a_j|, weight one on the sum of |value(j)|, tokens the number of tokens.
-    """
-    order = relative_truncation(largest=largest, tokens=tokens, scale=scale, level=level, form=form)
-    # Two heads of half the size, or one; the head at 0 has no logit to round, but sums as well.
-    each = weight_rounding(level) + tokens * EPS / 2
-    heads = 1.0 if form == "tight" else 2.0
-    return ErrorBound(
-        truncation=weight * largest * order,
-        rounding=heads * weight * each / scale,
-    )
-
-
-def typical_rounding(*, examples: int, level: float, form: Form) -> float:
+def typical_rounding(*, examples: int, form: Form) -> float:
     """The standard deviation of a sum of products times c, divided by the root of sum value(j)^2.
 
     Roundings count as uniform, and those of different tokens as independent, as in probabilistic
@@ -113,7 +83,7 @@ def typical_rounding(*, examples: int, level: float, form: Form) -> float:
     rounded by opposite amounts (C is a multiple of the spacing), so that nothing averages out.
     Adding n terms of one sign up rounds n partial sums, which grow to sqrt(n) times the root.
     """
-    logits = weight_rounding(level) / math.sqrt(3)
+    logits = WEIGHT_ROUNDING / math.sqrt(3)
     # Each partial sum m / n of the whole: sum over m of (m / n)^2 is n / 3; half an eps, uniform.
     sums = EPS / 2 / math.sqrt(3) * math.sqrt(examples) * math.sqrt(examples / 3)
     heads = 0.5 if form == "tight" else 1.0

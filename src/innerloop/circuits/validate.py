@@ -1,7 +1,5 @@
 """What is refused of a blueprint before any weight is built."""
 
-from collections.abc import Iterator
-
 from innerloop.circuits.blueprint import Blueprint
 from innerloop.circuits.parts import Layer
 from innerloop.circuits.residual import Slot
@@ -15,8 +13,8 @@ def validate(blueprint: Blueprint) -> None:
     """Refuse what cannot be compiled; the sentence names the layer and what to change."""
     _check_shape(blueprint)
     _check_tokens(blueprint)
-    for where, layer in _layers(blueprint):
-        _check_layer(blueprint, layer, where)
+    for where, layer in blueprint.all_layers():
+        _check_layer(blueprint, layer, f"layer {where} ({layer.title})")
     blueprint.residual.require(blueprint.answer, f"the answer of {blueprint.name}")
     if blueprint.answer.rows != blueprint.outputs:
         raise ConfigurationError(
@@ -108,20 +106,11 @@ def _check_weights(blueprint: Blueprint) -> None:
     """Refuse a circuit that would not fit into memory."""
     width = blueprint.residual.width * (1 if blueprint.norm == "none" else 2)
     weights = 0
-    for _, layer in _layers(blueprint):
-        numbers = [1]
-        for head in layer.heads:
-            numbers += [head.query.rows, sum(value.rows for value in head.values.values())]
-        units = sum(part.inputs.rows for part in layer.neurons)
-        weights += width * (4 * max(numbers) * max(1, len(layer.heads)) + 2 * units)
+    for _, layer in blueprint.all_layers():
+        size = layer.size
+        weights += width * (4 * size.head_size * size.heads + 2 * size.hidden)
     if weights > MOST_WEIGHTS:
         raise ConfigurationError(
             f"{blueprint.name} would have {weights:,} weights in {len(blueprint.body)} layers of "
             f"width {width}, more than {MOST_WEIGHTS:,}: take fewer dimensions or fewer points."
         )
-
-
-def _layers(blueprint: Blueprint) -> Iterator[tuple[str, Layer]]:
-    for part in ("pre", "body", "post"):
-        for number, layer in enumerate(getattr(blueprint, part)):
-            yield f"layer {number} of {part} ({layer.title})", layer
