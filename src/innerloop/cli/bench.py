@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
 
-from innerloop.core.files import require_file_place, write_atomically
+from innerloop.cli.options import ScaleName, json_file, spread, write_rows
 from innerloop.report.words import duration
 from innerloop.training.config import RunConfig
 from innerloop.training.estimate import training_seconds
@@ -22,9 +22,6 @@ from innerloop.training.trainer import Trainer, available
 
 PLACES = 5
 """Steps of a run that are timed, from its beginning to its end: prompts and loops grow."""
-
-
-_IN_PLACE = torch.ops.aten.addmm_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,20 +43,16 @@ def bench(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[RECIPE...]", help="Default: all.")
     ] = None,
-    scale: Annotated[
-        str, typer.Option(help="smoke (seconds), laptop (minutes), paper (a GPU).")
-    ] = "laptop",
+    scale: ScaleName = "laptop",
     repeats: Annotated[int, typer.Option(min=1, help="Steps to time at each place.")] = 3,
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, ..")] = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, help="Default: as torch has.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the table here as JSON.")] = None,
+    json: Annotated[Path | None, json_file("the table")] = None,
 ) -> None:
     """Time the training steps of recipes on this machine, and say what whole runs would take."""
     console = Console()
     configs = {name: find_recipe(name, scale) for name in names or RECIPES}
     place = available(device)
-    if json is not None:
-        require_file_place(json)
     if threads is not None:
         torch.set_num_threads(threads)
     peak = multiplication_rate(place)
@@ -73,19 +66,16 @@ def bench(
         with console.status(f"{name} .."):
             speeds.append(time_recipe(name, placed, repeats, peak))
     console.print(_table(speeds, scale))
-    if json is not None:
-        numbers = pd.DataFrame(speeds).assign(scale=scale, device=device, peak=peak)
-        write_atomically(json, lambda file: numbers.to_json(file, orient="records", indent=1))
+    write_rows(json, pd.DataFrame(speeds).assign(scale=scale, device=device, peak=peak))
 
 
 def time_recipe(name: str, config: RunConfig, repeats: int, peak: float) -> Speed:
     """Time steps at several places of a run."""
     trainer = Trainer(config)
-    places = [round(i * (config.steps - 1) / (PLACES - 1)) for i in range(PLACES)]
+    places = spread(config.steps, PLACES)
     seconds = {place: _seconds(trainer, place, repeats) for place in places}
     trainer.step = places[-1]
-    # The fused kernels add products up in place, which torch's counter does not know.
-    with FlopCounterMode(display=False, custom_mapping={_IN_PLACE: _product_flops}) as counter:
+    with FlopCounterMode(display=False, custom_mapping=PRODUCTS) as counter:
         trainer.take_step()
     flops = counter.get_total_flops()
     return Speed(
@@ -102,6 +92,10 @@ def _product_flops(
 ) -> int:
     """Of a product (m, k) times (k, n) added to something; torch's counter gives the shapes."""
     return 2 * left[0] * left[1] * right[1]
+
+
+PRODUCTS = {torch.ops.aten.addmm_: _product_flops}
+"""The fused kernels add products up in place, which torch's counter does not know."""
 
 
 def multiplication_rate(device: torch.device, size: int = 2048) -> float:

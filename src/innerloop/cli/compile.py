@@ -1,8 +1,8 @@
 """`innerloop compile`: a known algorithm as the weights of a transformer, or explained."""
 
-import json as json_module
 import textwrap
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,9 +14,10 @@ from rich.table import Table
 from innerloop.circuits import CIRCUITS, Blueprint, CircuitSettings, read_settings
 from innerloop.circuits.explain import layer_table, slot_table
 from innerloop.cli.folders import require_free
+from innerloop.cli.options import Force, json_file, write_json
 from innerloop.cli.specs import settings_of
 from innerloop.core.errors import ConfigurationError, InnerloopError
-from innerloop.core.files import require_file_place, write_atomically
+from innerloop.core.files import read_json
 from innerloop.core.settings import parse_settings
 from innerloop.models.checkpoint import save
 from innerloop.report.words import count
@@ -47,12 +48,8 @@ def compile_(
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the slots, the layers and their algebra.")
     ] = False,
-    json: Annotated[
-        Path | None, typer.Option(help="Write slots, layers and bounds here as JSON.")
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write over the model that the folder holds.")
-    ] = False,
+    json: Annotated[Path | None, json_file("slots, layers and bounds")] = None,
+    force: Force = False,
 ) -> None:
     """Compile a known algorithm into the weights of a transformer.
 
@@ -68,8 +65,6 @@ def compile_(
 
     innerloop verify models/newton
     """
-    if json is not None:
-        require_file_place(json)
     if output is not None:
         require_free(output, force=force)
     console = Console(highlight=False)
@@ -80,16 +75,14 @@ def compile_(
     settings = read_settings(algorithm, _merged(words or [], given))
     circuit = settings.build()
     description = describe(circuit.blueprint, settings)
-    text = json_module.dumps(description, indent=1) + "\n"
     if explain or output is None:
         _explain(console, description)
-    if json is not None:
-        write_atomically(json, lambda file: file.write_text(text))
+    write_json(json, description)
     if output is not None:
         # Never what one circuit was compiled from beside the weights of another.
         (output / CIRCUIT).unlink(missing_ok=True)
         save(circuit, output)
-        write_atomically(output / CIRCUIT, lambda file: file.write_text(text))
+        write_json(output / CIRCUIT, description)
         console.print(_sizes(description), soft_wrap=True)
         console.print(f"written to [cyan]{escape(str(output))}[/]", soft_wrap=True)
         console.print(f"Hold it to its algorithm: innerloop verify {output}", markup=False)
@@ -98,7 +91,7 @@ def compile_(
 def describe(blueprint: Blueprint, settings: CircuitSettings) -> dict[str, Any]:
     """All that is known of a circuit but its weights, as `circuit.json` holds it."""
     shape = shape_of(blueprint)
-    bounds = [(step, blueprint.bound(step)) for step in range(blueprint.steps + 1)]
+    bounds = [blueprint.bound(step) for step in range(blueprint.steps + 1)]
     return {
         "name": blueprint.name,
         "settings": settings.model_dump(mode="json"),
@@ -109,40 +102,20 @@ def describe(blueprint: Blueprint, settings: CircuitSettings) -> dict[str, Any]:
         "heads": max(shape.heads),
         "width": shape.width,
         "mask": shape.mask,
-        "slots": [
-            {"slot": name, "offset": offset, "size": size}
-            for name, offset, size in slot_table(blueprint)
-        ],
-        "parts": [
-            {
-                "layer": row.layer,
-                "part": row.part,
-                "reads": row.reads,
-                "writes": row.writes,
-                "algebra": row.says,
-            }
-            for row in layer_table(blueprint)
-        ],
+        "slots": [{"slot": n, "offset": o, "size": s} for n, o, s in slot_table(blueprint)],
+        "parts": [asdict(row) for row in layer_table(blueprint)],
         "condition": blueprint.condition,
-        "bounds": [
-            {"step": step, "truncation": bound.truncation, "rounding": bound.rounding}
-            for step, bound in bounds
-        ],
+        "bounds": [{"step": step, **asdict(bound)} for step, bound in enumerate(bounds)],
     }
 
 
 def read_compiled(folder: Path) -> CircuitSettings:
     """The settings that a folder's circuit was compiled from."""
     path = folder / CIRCUIT
-    try:
-        description = json_module.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise InnerloopError(
-            f"{path} is missing: {folder} was not written by `innerloop compile`, and there is no "
-            "telling which algorithm it should run."
-        ) from error
-    except (OSError, ValueError) as error:  # ValueError: not JSON, or not text at all
-        raise InnerloopError(f"{path} cannot be read as JSON: {error}.") from error
+    description = read_json(
+        path, missing=f"{folder} was not written by `innerloop compile`, and there is no telling "
+        "which algorithm it should run"
+    )  # fmt: skip
     name = description.get("name") if isinstance(description, dict) else None
     values = description.get("settings") if isinstance(description, dict) else None
     if not isinstance(name, str) or not isinstance(values, dict):
@@ -168,14 +141,8 @@ def _list(console: Console, json: Path | None) -> None:
     for name, kind in CIRCUITS.items():
         blueprint = kind().blueprint()
         defaults = {setting.key: setting.default for setting in settings_of(kind)}
-        rows.append(
-            {
-                "circuit": name,
-                "algorithm": blueprint.algorithm,
-                "source": blueprint.source,
-                "settings": defaults,
-            }
-        )
+        named = {"circuit": name, "algorithm": blueprint.algorithm, "source": blueprint.source}
+        rows.append({**named, "settings": defaults})
     table = Table(title="Circuits", title_justify="left", title_style="bold")
     for heading in ("circuit", "theorem", "settings beside dims, steps, points"):
         table.add_column(heading)
@@ -187,9 +154,7 @@ def _list(console: Console, json: Path | None) -> None:
         )  # fmt: skip
     console.print(table)
     console.print("All about one: innerloop compile newton-relu")
-    if json is not None:
-        text = json_module.dumps(rows, indent=1, default=str)
-        write_atomically(json, lambda file: file.write_text(text))
+    write_json(json, rows)
 
 
 def _explain(console: Console, description: dict[str, Any]) -> None:
@@ -246,10 +211,9 @@ def _sizes(description: dict[str, Any]) -> str:
 
 def _bounds(bounds: Sequence[dict[str, float]]) -> str:
     """The stated error before the first and after the last step."""
-    first, last = bounds[0], bounds[-1]
     parts = [
         f"{row['truncation'] + row['rounding']:.2g} after step {row['step']} "
         f"({row['truncation']:.2g} truncation + {row['rounding']:.2g} rounding)"
-        for row in ((first, last) if len(bounds) > 1 else (first,))
+        for row in (bounds[0], *bounds[1:][-1:])
     ]
     return escape(f"stated error: {', '.join(parts)}")

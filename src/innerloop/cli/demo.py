@@ -11,9 +11,9 @@ from rich.console import Console
 from innerloop.analysis.drawing import draw_error_curve, draw_training, save_figure_and_table
 from innerloop.analysis.error import error_curve
 from innerloop.cli.evaluate import error_table
+from innerloop.cli.options import json_file, output_folder, write_rows
 from innerloop.cli.progress import progress_bar
 from innerloop.cli.train import shown_progress, stopped
-from innerloop.core.files import require_file_place, require_folder, write_atomically
 from innerloop.core.learner import Learner
 from innerloop.core.task import Task
 from innerloop.learners.averaging import Averaging
@@ -35,22 +35,15 @@ BEYOND = 5
 
 
 def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the page, the figures and the run.")
-    ] = Path("demo"),
+    output: Annotated[Path, output_folder("the page, the figures and the run")] = Path("demo"),
     prompts: Annotated[int, typer.Option(help="Prompts to average over.")] = 1280,
     scale: Annotated[
         str, typer.Option(help="How large the model is: `smoke` takes seconds and learns nothing.")
     ] = "laptop",
-    json: Annotated[
-        Path | None, typer.Option(help="Write the numbers of the figures here as JSON, too.")
-    ] = None,
+    json: Annotated[Path | None, json_file("the numbers of the figures")] = None,
 ) -> None:
     """Train a looped transformer to learn linear functions in context, and set it beside OLS."""
     console = Console()
-    require_folder(output)
-    if json is not None:
-        require_file_place(json)
     recipe = find_recipe(RECIPE, scale)
     config = recipe.model_copy(update={"steps": min(recipe.steps, STEPS)})
     console.print(
@@ -85,9 +78,7 @@ def demo(
     console.print(error_table(by_prefix, title="error by example", by="prefix"))
     console.print(error_table(by_loop, title="error by loop", by="step"))
     console.print(_verdict(by_prefix, model.name))
-    if json is not None:
-        numbers = pd.concat([by_prefix.assign(by="prefix"), by_loop.assign(by="step")])
-        write_atomically(json, lambda file: numbers.to_json(file, orient="records", indent=1))
+    write_rows(json, pd.concat([by_prefix.assign(by="prefix"), by_loop.assign(by="step")]))
     page = write_page(_page(run, model.name, by_prefix, by_loop, figures), output / "index.html")
     console.print(f"page [cyan]{page}[/], run [cyan]{run.path}[/]", soft_wrap=True)
 
@@ -166,14 +157,8 @@ def _page(
 
 def _last_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The last error of each learner, with its interval."""
-    rows = [rows.iloc[-1] for _, rows in table.groupby("learner", sort=False)]
-    return pd.DataFrame(
-        {
-            "learner": [row["learner"] for row in rows],
-            "examples": [int(row["prefix"]) for row in rows],
-            **{name: [float(row[name]) for row in rows] for name in ("mean", "low", "high")},
-        }
-    )
+    last = table.groupby("learner", sort=False).tail(1).rename(columns={"prefix": "examples"})
+    return pd.DataFrame(last, columns=["learner", "examples", "mean", "low", "high"])
 
 
 def _at_step(table: pd.DataFrame, learner: str, step: int) -> float:

@@ -12,11 +12,20 @@ from rich.table import Table
 
 from innerloop.analysis.drawing import draw_error_curve, save_figure_and_table
 from innerloop.analysis.error import error_curve
+from innerloop.cli.options import (
+    Points,
+    Steps,
+    TaskName,
+    json_file,
+    output_folder,
+    spread,
+    write_rows,
+)
 from innerloop.cli.progress import progress_bar
 from innerloop.cli.specs import build, find
 from innerloop.cli.subjects import read_subjects
 from innerloop.core.errors import ConfigurationError, ShiftError
-from innerloop.core.files import require_file_place, require_folder, slug, write_atomically
+from innerloop.core.files import slug
 from innerloop.core.settings import parse_spec
 from innerloop.core.task import Task
 from innerloop.tasks.shifts import SHIFTS, Shift, papers_shifts
@@ -39,10 +48,7 @@ def evaluate(
             "tasks`).",
         ),
     ],
-    task: Annotated[
-        str | None,
-        typer.Option(help="The task to evaluate on. Default: that of the first run, or linear."),
-    ] = None,
+    task: TaskName = None,
     shift: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,13 +56,7 @@ def evaluate(
             "once for each shift, one figure each; `all`: every shift of the papers."
         ),
     ] = None,
-    points: Annotated[
-        int | None,
-        typer.Option(
-            help="Points in a prompt: the last prediction sees one example less. "
-            "Default: those of the run, or 2 dims + 1."
-        ),
-    ] = None,
+    points: Points = None,
     prompts: Annotated[int, typer.Option(help="Prompts to average over.")] = 1280,
     by: Annotated[
         By, typer.Option(help="Draw the error against the examples seen, or the steps taken.")
@@ -65,17 +65,11 @@ def evaluate(
         int | None,
         typer.Option(help="With --by step: after how many examples. Default: the last point."),
     ] = None,
-    steps: Annotated[
-        int | None, typer.Option(help="Steps of every learner. Default: each learner's own.")
-    ] = None,
+    steps: Steps = None,
     seed: Annotated[int, typer.Option(help="Seed of the prompts.")] = 0,
     log: Annotated[bool, typer.Option("--log", help="Logarithmic error axis.")] = False,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the figure and the CSV.")
-    ] = Path("evaluation"),
-    json: Annotated[
-        Path | None, typer.Option(help="Write the numbers of all figures here as JSON, too.")
-    ] = None,
+    output: Annotated[Path, output_folder("the figure and the CSV")] = Path("evaluation"),
+    json: Annotated[Path | None, json_file("the numbers of all figures")] = None,
 ) -> None:
     """Compare learners on a task: squared error over that of predicting zero, with 90% intervals.
 
@@ -90,9 +84,6 @@ def evaluate(
     innerloop evaluate runs/looped-linear-... ols --shift all
     """
     console = Console()
-    require_folder(output)
-    if json is not None:
-        require_file_place(json)
     subjects = read_subjects(words, task)
     tables: list[pd.DataFrame] = []
     for name, subject in _shifted(subjects.task, shift or []).items():
@@ -110,9 +101,7 @@ def evaluate(
         console.print(error_table(table, title=title, by=by.value))
         console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
         tables.append(table.assign(shift=name))
-    if json is not None:
-        numbers = pd.concat(tables)
-        write_atomically(json, lambda file: numbers.to_json(file, orient="records", indent=1))
+    write_rows(json, pd.concat(tables))
 
 
 def _shifted(base: Task, texts: list[str]) -> dict[str, Task]:
@@ -151,7 +140,8 @@ def error_table(table: pd.DataFrame, *, title: str, by: str) -> Table:
         f"mean squared error / E[y²] after so many {what}; 90% interval of the last one"
     )
     shown.add_column("learner", style="cyan", overflow="fold")
-    columns = _columns(sorted(set(table[by])))
+    values = sorted(set(table[by]))
+    columns = [values[i] for i in spread(len(values), 4)]
     for value in columns:
         shown.add_column(str(value), justify="right", no_wrap=True)
     shown.add_column("90% interval", justify="right", no_wrap=True)
@@ -167,11 +157,3 @@ def error_table(table: pd.DataFrame, *, title: str, by: str) -> Table:
 def _digits(value: float) -> str:
     """Two digits are what the intervals leave."""
     return f"{value:.2g}"
-
-
-def _columns(values: list[int], most: int = 4) -> list[int]:
-    """First, last and evenly spread ones between."""
-    if len(values) <= most:
-        return values
-    spread = {round(i * (len(values) - 1) / (most - 1)) for i in range(most)}
-    return [values[i] for i in sorted(spread)]

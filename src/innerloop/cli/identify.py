@@ -11,14 +11,24 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from innerloop.analysis.drawing import save_figure_and_table
 from innerloop.analysis.identify import Identification
 from innerloop.analysis.identify import identify as identify_learner
 from innerloop.analysis.identify_figure import draw_identification
 from innerloop.cli.evaluate import describe
+from innerloop.cli.options import (
+    Points,
+    Steps,
+    TaskName,
+    json_file,
+    output_folder,
+    spread,
+    write_json,
+)
 from innerloop.cli.progress import progress_bar
 from innerloop.cli.subjects import looks_like_folder, read_subjects
 from innerloop.core.errors import ConfigurationError
-from innerloop.core.files import require_file_place, require_folder, slug, write_atomically
+from innerloop.core.files import slug
 from innerloop.core.settings import is_setting
 
 
@@ -31,23 +41,13 @@ def identify(
             "learner as `newton:steps=4`; and settings of the task, as `noise=0.5`.",
         ),
     ],
-    task: Annotated[
-        str | None,
-        typer.Option(help="The task to ask it. Default: that of the run, or linear."),
-    ] = None,
-    points: Annotated[
-        int | None,
-        typer.Option(help="Points in a prompt. Default: those of the run, or 2 dims + 1."),
-    ] = None,
+    task: TaskName = None,
+    points: Points = None,
     prompts: Annotated[int, typer.Option(help="Prompts to compare on.")] = 256,
-    steps: Annotated[
-        int | None, typer.Option(help="Steps of the learner. Default: its own.")
-    ] = None,
+    steps: Steps = None,
     seed: Annotated[int, typer.Option(help="Seed of the prompts.")] = 0,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the figure and the CSV.")
-    ] = Path("identification"),
-    json: Annotated[Path | None, typer.Option(help="Write the answer here as JSON, too.")] = None,
+    output: Annotated[Path, output_folder("the figure and the CSV")] = Path("identification"),
+    json: Annotated[Path | None, json_file("the answer")] = None,
 ) -> None:
     """Say which known algorithm predicts as a learner does, and how sure that is.
 
@@ -61,9 +61,6 @@ def identify(
     innerloop identify newton:steps=4 dims=5
     """
     console = Console()
-    require_folder(output)
-    if json is not None:
-        require_file_place(json)
     subjects = read_subjects(words, task)
     if len(subjects.learners) != 1:
         raise ConfigurationError(
@@ -80,19 +77,14 @@ def identify(
     if answer.progression is not None:
         console.print(_step_table(answer))
     console.print(f"[bold]{escape(answer.summary())}[/]")
-    figure = draw_identification(answer)
     # A folder by its own name: two runs of one kind have the same label.
     word = next(word for word in words if not is_setting(word))
     stem = Path(word).resolve().name if looks_like_folder(word) else subjects.labels[0]
-    image = output / f"{slug(stem)}.png"
-    write_atomically(image, lambda file: figure.savefig(file))
-    csv = image.with_suffix(".csv")
-    write_atomically(csv, lambda file: answer.ranking.to_csv(file, index=False))
+    figure = draw_identification(answer)
+    image, csv = save_figure_and_table(figure, answer.ranking, output / slug(stem))
     console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
-    if json is not None:
-        asked = {"task": describe(subjects.name, subjects.task), "seed": seed}
-        text = json_module.dumps({**asked, **as_json(answer)}, indent=1) + "\n"
-        write_atomically(json, lambda file: file.write_text(text))
+    asked = {"task": describe(subjects.name, subjects.task), "seed": seed}
+    write_json(json, {**asked, **as_json(answer)})
 
 
 def as_json(answer: Identification) -> dict[str, Any]:
@@ -156,9 +148,7 @@ def _step_table(answer: Identification) -> Table:
     shown.add_column("step", justify="right")
     for name in best:
         shown.add_column(escape(name), justify="right")
-    total = len(table)
-    chosen = sorted({round(i * (total - 1) / 7) for i in range(8)}) if total > 8 else range(total)
-    for step in chosen:
+    for step in spread(len(table), 8):
         row = table.iloc[step]
         cells = [f"{int(row[name])} ({row[f'SimE with {name}']:.3f})" for name in best]
         shown.add_row(str(step), *cells)

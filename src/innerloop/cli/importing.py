@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from innerloop.cli.folders import require_free
+from innerloop.cli.options import Force
 from innerloop.models.checkpoint import save
 from innerloop.models.imports import import_garg, import_yang
 from innerloop.models.transformer import InContextTransformer
@@ -47,9 +48,7 @@ def import_(
             help="With --loops, how the input comes in again. Default: add; none is a tied model."
         ),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write over the model that the folder holds.")
-    ] = False,
+    force: Force = False,
 ) -> None:
     """Turn a checkpoint of the public code of Garg et al. or Yang et al. into a model.
 

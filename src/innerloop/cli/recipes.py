@@ -1,6 +1,5 @@
 """`innerloop recipes`: what can be trained by name."""
 
-import json as json_module
 from pathlib import Path
 from typing import Annotated
 
@@ -9,11 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from innerloop.core.files import write_atomically
+from innerloop.cli.options import ScaleName, json_file, write_json
 from innerloop.core.settings import written_as
 from innerloop.models.table import build
 from innerloop.report.words import duration
-from innerloop.training.config import RunConfig
 from innerloop.training.estimate import training_seconds
 from innerloop.training.recipes import RECIPES, find_recipe
 
@@ -22,10 +20,8 @@ def recipes(
     name: Annotated[
         str | None, typer.Argument(help="A recipe to print as a configuration.")
     ] = None,
-    scale: Annotated[
-        str, typer.Option(help="smoke (seconds), laptop (minutes), paper (a GPU).")
-    ] = "laptop",
-    json: Annotated[Path | None, typer.Option(help="Write the table here as JSON.")] = None,
+    scale: ScaleName = "laptop",
+    json: Annotated[Path | None, json_file("the table")] = None,
 ) -> None:
     """List the recipes: what `innerloop train` can train by name, or all about one."""
     console = Console()
@@ -52,8 +48,7 @@ def recipes(
         "Times are estimates for one core. All about one: innerloop recipes looped-linear."
     )
     console.print("Train it: innerloop train looped-linear")
-    if json is not None:
-        write_atomically(json, lambda file: file.write_text(json_module.dumps(rows, indent=1)))
+    write_json(json, rows)
 
 
 def _row(name: str, scale: str) -> dict[str, str | int]:
@@ -63,11 +58,7 @@ def _row(name: str, scale: str) -> dict[str, str | int]:
         "title": RECIPES[name].title,
         "parameters": build(config.model).parameter_count,
         "steps": config.steps,
-        "time": _time(config, scale),
+        # About what one core takes; the papers' size is not for one.
+        "time": "GPU" if scale == "paper" else duration(training_seconds(config)),
         "paper": RECIPES[name].paper,
     }
-
-
-def _time(config: RunConfig, scale: str) -> str:
-    """About what one core takes; the papers' size is not for one."""
-    return "GPU" if scale == "paper" else duration(training_seconds(config))

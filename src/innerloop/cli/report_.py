@@ -9,7 +9,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from innerloop.cli.reproduce import read_scale, results_folder
+from innerloop.cli.options import ResultsFolder, RunsFolder
+from innerloop.cli.reproduce import results_folder
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.files import require_file_place, require_folder
 from innerloop.report.joined import choose, joined_page
@@ -18,15 +19,13 @@ from innerloop.report.page import write_page
 from innerloop.report.words import tally
 from innerloop.studies.measuring import TrainingTime, training_time
 from innerloop.studies.result import Result, read_results
+from innerloop.training.families import read_scale
 from innerloop.training.run import Run
 from innerloop.training.store import Store
 
 
 def report(
-    results: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the results. Default: $INNERLOOP_RESULTS, else results."),
-    ] = None,
+    results: ResultsFolder = None,
     scale: Annotated[
         str | None, typer.Option(help="Only this one. Default: the largest that each study has.")
     ] = None,
@@ -43,9 +42,7 @@ def report(
             "and `<!-- end of results -->`."
         ),
     ] = None,
-    runs: Annotated[
-        Path | None, typer.Option(help="Folder of the runs. Default: $INNERLOOP_RUNS, else runs.")
-    ] = None,
+    runs: RunsFolder = None,
 ) -> None:
     """Join all that `innerloop reproduce` has written into one page that needs nothing else.
 

@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from innerloop.cli.options import ResultsFolder, RunsFolder, ScaleName, json_file, write_json
 from innerloop.cli.reproduce_progress import shown_progress
-from innerloop.core.errors import ConfigurationError, unknown
-from innerloop.core.files import require_file_place, require_folder, write_atomically
+from innerloop.core.errors import ConfigurationError
+from innerloop.core.files import require_folder
 from innerloop.report.study_page import write_study_page
 from innerloop.report.words import SIGNS, VERDICTS, count, duration, measured, tally, why
 from innerloop.studies.claim import Verdict
@@ -22,7 +23,7 @@ from innerloop.studies.reproduce import reproduce as outcomes_of
 from innerloop.studies.result import CLAIMS, Result
 from innerloop.studies.study import Study
 from innerloop.studies.table import STUDIES, find_studies
-from innerloop.training.families import SCALES, Scale
+from innerloop.training.families import Scale, read_scale
 from innerloop.training.interrupt import interruptible
 from innerloop.training.store import Store
 
@@ -42,25 +43,18 @@ def reproduce(
         ),
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every study.")] = False,
-    scale: Annotated[
-        str, typer.Option(help="smoke (seconds), laptop (minutes), paper (a GPU).")
-    ] = "laptop",
+    scale: ScaleName = "laptop",
     seeds: Annotated[int, typer.Option(min=1, help="Trainings of every model.")] = 1,
     workers: Annotated[
         int | None,
         typer.Option(min=1, help="Jobs side by side, each on one thread. Default: one per core."),
     ] = None,
-    runs: Annotated[
-        Path | None, typer.Option(help="Folder of the runs. Default: $INNERLOOP_RUNS, else runs.")
-    ] = None,
-    results: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the results. Default: $INNERLOOP_RESULTS, else results."),
-    ] = None,
+    runs: RunsFolder = None,
+    results: ResultsFolder = None,
     again: Annotated[
         bool, typer.Option("--again", help="Measure again what has been measured.")
     ] = False,
-    json: Annotated[Path | None, typer.Option(help="Write all claims here as JSON, too.")] = None,
+    json: Annotated[Path | None, json_file("all claims")] = None,
 ) -> None:
     """Reproduce figures, tables and theorems of the papers, with a verdict on every claim.
 
@@ -79,8 +73,6 @@ def reproduce(
     chosen = _chosen(names or [], all_)
     size = read_scale(scale)
     store, folder = Store(runs), results_folder(results)
-    if json is not None:
-        require_file_place(json)
     require_folder(store.root)
     require_folder(folder)
     console = Console(highlight=False)
@@ -97,9 +89,7 @@ def reproduce(
             _tell_outcome(console, outcome)
     if len(outcomes) > 1:
         console.print(_summary(outcomes))
-    if json is not None:
-        text = json_module.dumps([record(outcome) for outcome in outcomes], indent=1) + "\n"
-        write_atomically(json, lambda file: file.write_text(text))
+    write_json(json, [record(outcome) for outcome in outcomes])
     if interruption():
         Console(stderr=True, soft_wrap=True).print(
             f"stopped after {len(outcomes)} of {count(len(chosen), 'study')}; runs are saved: give "
@@ -108,14 +98,6 @@ def reproduce(
         raise typer.Exit(interruption.exit_code)
     if any(outcome.result is None for outcome in outcomes):
         raise typer.Exit(1)
-
-
-def read_scale(name: str) -> Scale:
-    """A scale by its name."""
-    for known in SCALES:
-        if name == known:
-            return known
-    raise ConfigurationError(unknown("scale", name, SCALES))
 
 
 def results_folder(given: Path | None) -> Path:
@@ -207,10 +189,13 @@ def _summary(outcomes: Sequence[Outcome]) -> Table:
         table.add_column(f"{SIGNS[verdict]} {verdict}", justify="right")
     table.add_column("time", justify="right")
     for outcome in outcomes:
-        if outcome.result is None:
+        result = outcome.result
+        if result is None:
             table.add_row(outcome.study.name, *["-"] * len(VERDICTS), "[red]failed[/]")
         else:
-            table.add_row(outcome.study.name, *_counts(outcome.result))
+            counts = [str(result.count(verdict) or "") for verdict in VERDICTS]
+            time = duration(result.training_seconds + result.seconds)
+            table.add_row(outcome.study.name, *counts, time)
     failed = len(outcomes) - len(results)
     table.caption = tally(results) + (f"; {failed} failed" if failed else "")
     table.caption_justify = "left"
@@ -218,11 +203,6 @@ def _summary(outcomes: Sequence[Outcome]) -> Table:
         if outcome.result is None:
             table.caption += escape(f"\n{outcome.study.name}: {outcome.error}")
     return table
-
-
-def _counts(result: Result) -> list[str]:
-    counts = [str(result.count(verdict) or "") for verdict in VERDICTS]
-    return [*counts, duration(result.training_seconds + result.seconds)]
 
 
 def record(outcome: Outcome) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """`innerloop studies`: what can be reproduced, and the last verdicts on this machine."""
 
-import json as json_module
 import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from innerloop.cli.options import ResultsFolder, json_file, write_json
 from innerloop.cli.reproduce import STYLES, results_folder
-from innerloop.core.files import require_file_place, write_atomically
 from innerloop.core.settings import written_as
 from innerloop.report.joined import choose
 from innerloop.report.words import SIGNS, changed_since, count, duration, measured, why
@@ -29,11 +28,8 @@ def studies(
         str | None,
         typer.Argument(metavar="[PAPER|PAPER/ID]", help="A paper, or a study to describe."),
     ] = None,
-    results: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the results. Default: $INNERLOOP_RESULTS, else results."),
-    ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the table here as JSON, too.")] = None,
+    results: ResultsFolder = None,
+    json: Annotated[Path | None, json_file("the table")] = None,
 ) -> None:
     """List the studies with the last verdicts on this machine, or describe one.
 
@@ -43,8 +39,6 @@ def studies(
 
     innerloop studies yang2024/fig2
     """
-    if json is not None:
-        require_file_place(json)
     chosen = STUDIES if name is None else find_studies(name)
     known, refused = read_results(results_folder(results))
     last = {result.name: result for result in choose(known)}
@@ -58,9 +52,8 @@ def studies(
         console.print(_table(chosen, last))
         console.print("All about one: innerloop studies yang2024/fig2")
         console.print("Reproduce it: innerloop reproduce yang2024/fig2")
-    if json is not None:
-        text = json_module.dumps([_record(s, last.get(s.name)) for s in chosen], indent=1) + "\n"
-        write_atomically(json, lambda file: file.write_text(text))
+    if json is not None:  # the keys of all runs take a while
+        write_json(json, [_record(study, last.get(study.name)) for study in chosen])
 
 
 def _table(chosen: Iterable[Study], last: Mapping[str, Result]) -> Table:
@@ -151,7 +144,8 @@ def _run(config: RunConfig) -> str:
 
 
 def _record(study: Study, result: Result | None) -> dict[str, Any]:
-    """A study as JSON has it."""
+    """A study as JSON has it, with the keys by which the store knows its runs."""
+    runs = {scale: study.runs(scale).items() for scale in SCALES}
     return {
         "study": study.name,
         "also": list(study.also),
@@ -159,7 +153,9 @@ def _record(study: Study, result: Result | None) -> dict[str, Any]:
         "minutes": dict(study.minutes),
         "smaller": dict(study.smaller),
         "claims": [claim_record(claim) for claim in study.claims],
-        "runs": {scale: _keys(study.runs(scale)) for scale in SCALES},
+        "runs": {
+            scale: {label: config.key() for label, config in own} for scale, own in runs.items()
+        },
         "found": None
         if result is None
         else {
@@ -169,8 +165,3 @@ def _record(study: Study, result: Result | None) -> dict[str, Any]:
             "verdicts": {judged.claim.name: judged.verdict for judged in result.claims},
         },
     }
-
-
-def _keys(runs: Mapping[str, RunConfig]) -> dict[str, str]:
-    """The keys by which the store knows runs."""
-    return {label: config.key() for label, config in runs.items()}

@@ -14,7 +14,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from innerloop.core.files import require_file_place, require_folder, write_atomically
+from innerloop.cli.options import RunsFolder, ScaleName, json_file, spread, write_rows
+from innerloop.core.files import require_folder
 from innerloop.report.words import count, duration
 from innerloop.training.config import RunConfig
 from innerloop.training.interrupt import Interruption, interruptible
@@ -46,15 +47,10 @@ def train(
             help="Settings of the recipe to change, as `task.dims=5 steps=2000 optimizer=paper`.",
         ),
     ] = None,
-    scale: Annotated[
-        str, typer.Option(help="smoke (seconds), laptop (minutes), paper (a GPU).")
-    ] = "laptop",
-    store: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the runs. Default: $INNERLOOP_RUNS, else runs."),
-    ] = None,
+    scale: ScaleName = "laptop",
+    store: RunsFolder = None,
     track: Annotated[Track | None, typer.Option(help="Send reports to a tracker, too.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the metrics here as JSON, too.")] = None,
+    json: Annotated[Path | None, json_file("the metrics")] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start over, even if the run exists.")
     ] = False,
@@ -74,8 +70,6 @@ def train(
 
     innerloop train standard-linear --scale smoke --json metrics.json
     """
-    if json is not None:
-        require_file_place(json)
     config = with_overrides(find_recipe(recipe, scale), overrides or [])
     runs = Store(store)
     require_folder(runs.root)
@@ -90,9 +84,7 @@ def train(
         )
     if not run.finished:
         raise stopped(run, interruption)
-    if json is not None:
-        numbers = run.metrics()
-        write_atomically(json, lambda file: numbers.to_json(file, orient="records", indent=1))
+    write_rows(json, run.metrics())
     console = Console()
     console.print(summary(run, config))
     console.print(f"run [cyan]{escape(str(run.path))}[/]", soft_wrap=True)
@@ -121,7 +113,7 @@ def summary(run: Run, config: RunConfig) -> Table:
     for column in ("step", "loss", "error"):
         table.add_column(column, justify="right", no_wrap=True)
     rows = run.metrics().dropna(subset=["error"])
-    for place in sorted({round(i * (len(rows) - 1) / 4) for i in range(5)}):
+    for place in spread(len(rows), 5):
         row = rows.iloc[place]
         loss = row.get("smoothed")
         shown = "-" if loss is None or pd.isna(loss) else f"{loss:.3g}"

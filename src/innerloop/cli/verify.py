@@ -1,8 +1,8 @@
 """`innerloop verify`: circuits against the algorithms that they run, step by step."""
 
-import json as json_module
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from innerloop.cli.compile import read_compiled
+from innerloop.cli.options import json_file, spread, write_json
 from innerloop.cli.progress import progress_bar
 from innerloop.cli.subjects import looks_like_folder
 from innerloop.core.errors import ConfigurationError
-from innerloop.core.files import require_file_place, write_atomically
 from innerloop.models.checkpoint import load
 from innerloop.report.words import count
 from innerloop.studies.circuits import (
@@ -60,9 +60,7 @@ def verify(
         str | None, typer.Option(help="Points of a prompt, as 4,11. Default: the table's.")
     ] = None,
     seeds: Annotated[int, typer.Option(help="Seeds of the prompts, at each size.")] = SEEDS,
-    json: Annotated[
-        Path | None, typer.Option(help="Write the errors of every size and step here as JSON.")
-    ] = None,
+    json: Annotated[Path | None, json_file("the errors of every size and step")] = None,
 ) -> None:
     """Compare circuits with their algorithms after every step, at every prefix.
 
@@ -76,8 +74,6 @@ def verify(
 
     innerloop verify models/newton
     """
-    if json is not None:
-        require_file_place(json)
     if (circuit is None) != all_:
         raise ConfigurationError(
             "name one circuit or folder, or give --all: see `innerloop compile`."
@@ -94,12 +90,12 @@ def verify(
     summaries = [summarise(cases) for cases in groups]
     console = Console(highlight=False)
     console.print(verdict_table(summaries))
-    for sentence in _failures([case for cases in groups for case in cases]):
-        console.print(escape(sentence), soft_wrap=True)
-    if json is not None:
-        records = [_record(case) for cases in groups for case in cases]
-        text = json_module.dumps(records, indent=1)
-        write_atomically(json, lambda file: file.write_text(text))
+    all_cases = [case for cases in groups for case in cases]
+    for case in all_cases:
+        if not case.holds:  # where it fails first
+            sentence = f"d={case.dims}, n={case.points}: {case.verification}"
+            console.print(escape(sentence), soft_wrap=True)
+    write_json(json, [_record(case) for case in all_cases])
     if not all(summary.holds for summary in summaries):
         raise typer.Exit(1)
 
@@ -116,7 +112,7 @@ def verdict_table(summaries: Sequence[Summary]) -> Table:
     table.add_column("verdict", no_wrap=True)
     for summary in summaries:
         norm = "" if summary.norm == "none" else f", {summary.norm} norm"
-        steps = _spread(len(summary.errors))
+        steps = spread(len(summary.errors), SHOWN)
         loose = summary.looseness
         table.add_row(
             f"[cyan]{escape(summary.circuit)}[/]\n{escape(_without_settings(summary.algorithm))}"
@@ -158,13 +154,6 @@ def _folder(folder: Path, seeds: int) -> list[Case]:
     return [compare(row, settings, model=model, seeds=seeds, prompts=FOLDER_PROMPTS)]
 
 
-def _failures(cases: Sequence[Case]) -> Iterator[str]:
-    """Where circuits that fail do so first."""
-    for case in cases:
-        if not case.holds:
-            yield f"d={case.dims}, n={case.points}: {case.verification}"
-
-
 def _record(case: Case) -> dict[str, Any]:
     """A case as JSON has it: one entry per step."""
     return {
@@ -181,12 +170,7 @@ def _record(case: Case) -> dict[str, Any]:
         "mask": case.shape.mask,
         "holds": case.holds,
         "steps": [
-            {
-                "step": step,
-                "error": error if isfinite(error) else None,
-                "truncation": bound.truncation,
-                "rounding": bound.rounding,
-            }
+            {"step": step, "error": error if isfinite(error) else None, **asdict(bound)}
             for step, (error, bound) in enumerate(zip(case.errors, case.bounds, strict=True))
         ],
     }
@@ -210,9 +194,3 @@ def _without_settings(name: str) -> str:
     while (shorter := re.sub(r"\([^()]*\)", "", name)) != name:
         name = shorter
     return name
-
-
-def _spread(steps: int) -> list[int]:
-    """The first, the last, and evenly spread ones between."""
-    shown = min(SHOWN, steps)
-    return sorted({round(i * (steps - 1) / max(1, shown - 1)) for i in range(shown)})

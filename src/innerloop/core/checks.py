@@ -210,22 +210,14 @@ def check_moving(learner: AnyLearner, setting: Setting) -> None:
 
 
 CHECKS: dict[str, Callable[[AnyLearner, Setting], None]] = {
-    "shape_and_dtype": check_shape_and_dtype,
-    "finite": check_finite,
-    "no_peeking": check_no_peeking,
-    "batch_independence": check_batch_independence,
-    "inputs_unmodified": check_inputs_unmodified,
-    "truth_unread": check_truth_unread,
-    "deterministic": check_deterministic,
-    "resumable": check_resumable,
-    "queries": check_queries,
-    "weights": check_weights,
-    "moving": check_moving,
-    "causal": check_causal,
-    "order": check_order,
-    "rotation": check_rotation,
-    "linearity": check_linearity,
-}
+    check.__name__.removeprefix("check_"): check
+    for check in (
+        check_shape_and_dtype, check_finite, check_no_peeking, check_batch_independence,
+        check_inputs_unmodified, check_truth_unread, check_deterministic, check_resumable,
+        check_queries, check_weights, check_moving, check_causal, check_order, check_rotation,
+        check_linearity,
+    )
+}  # fmt: skip
 """Every check of the contract, by name."""
 
 

@@ -33,17 +33,14 @@ def explain(error: ValidationError, kind: type[Any]) -> str:
         return f"{owner} needs a value for {whole!r}."
     place = _keys(kind, first["loc"])
     if not place:
-        reason = _reason(first["msg"])
-        end = "" if reason.endswith("?") else "."
-        return f"{reason}{end}" if owner in reason else f"{owner}: {reason}{end}"
+        reason = _sentence([first["msg"]])
+        return reason if owner in reason else f"{owner}: {reason}"
     # A union complains once an alternative; the paths differ in what a user has not written.
-    reasons = [_reason(other["msg"]) for other in complaints if _keys(kind, other["loc"]) == place]
-    reason = ", or ".join(dict.fromkeys(reasons))
-    end = "" if reason.endswith("?") else "."
+    reasons = [other["msg"] for other in complaints if _keys(kind, other["loc"]) == place]
     # A nested configuration is named by its key; printed whole, it would hide the reason.
     given = first["input"]
     value = "" if isinstance(given, dict | BaseModel) else f" is {given!r}"
-    return f"the key {'.'.join(place)!r} of {owner}{value}: {reason}{end}"
+    return f"the key {'.'.join(place)!r} of {owner}{value}: {_sentence(reasons)}"
 
 
 def _keys(kind: type[Any], path: tuple[int | str, ...]) -> list[str]:
@@ -68,13 +65,13 @@ def _keys(kind: type[Any], path: tuple[int | str, ...]) -> list[str]:
 def _configurations(annotation: Any) -> dict[str, type[Any]]:
     """The configurations among the alternatives of a type, by name."""
     parts = [annotation, *typing.get_args(annotation)]
-    return {part.__name__: part for part in parts if isinstance(part, type) and _is_config(part)}
+    kinds = [part for part in parts if isinstance(part, type)]
+    return {kind.__name__: kind for kind in kinds if hasattr(kind, "__pydantic_fields__")}
 
 
-def _is_config(part: type[Any]) -> bool:
-    return hasattr(part, "__pydantic_fields__")
-
-
-def _reason(message: str) -> str:
-    sentence = message.removeprefix("Value error, ")
-    return (sentence[:1].lower() + sentence[1:]).rstrip(".")
+def _sentence(messages: list[str]) -> str:
+    """What pydantic says, each thing once, as the end of a sentence."""
+    plain = [message.removeprefix("Value error, ") for message in messages]
+    reasons = [(reason[:1].lower() + reason[1:]).rstrip(".") for reason in plain]
+    reason = ", or ".join(dict.fromkeys(reasons))
+    return reason if reason.endswith("?") else f"{reason}."

@@ -1,11 +1,13 @@
 """Files appear whole or not at all."""
 
+import json
 import os
 import re
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from innerloop.core.errors import InnerloopError
 
@@ -65,6 +67,16 @@ def require_file_place(path: Path) -> None:
     require_folder(path.parent)
     if path.is_dir():
         raise InnerloopError(f"cannot write {path}, which is a folder: give a file.")
+
+
+def read_json(path: Path, *, missing: str) -> Any:
+    """What a JSON file holds; `missing` says what it means that there is no such file."""
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise InnerloopError(f"{path} is missing: {missing}.") from error
+    except (OSError, ValueError) as error:  # ValueError: not JSON, or not text at all
+        raise InnerloopError(f"{path} cannot be read as JSON: {error}.") from error
 
 
 def slug(text: str) -> str:

@@ -68,7 +68,8 @@ def run_to_fixed_point(
     """
     _check_arguments(learner, tolerance, max_steps, memory, acceleration)
     moving, running = learner.moving, learner.init(prompt)
-    limit = _limit(moving.get(running), tolerance)
+    default = FIXED_POINT.get(moving.get(running).dtype, FIXED_POINT[torch.float32])
+    limit = default if tolerance is None else tolerance
     state = clone_state(running)  # filled in as prompts stop
     batch, device = prompt.batch, prompt.xs.device
     steps = torch.zeros(batch, dtype=torch.int64, device=device)
@@ -110,15 +111,16 @@ def run_to_fixed_point(
         running = stepped
 
     result = FixedPoint(
-        state=state,
-        predictions=learner.read(prompt, state),
-        steps=steps,
-        residuals=residuals,
-        converged=converged,
-        diverged=diverged,
-    )
+        state=state, predictions=learner.read(prompt, state), steps=steps, residuals=residuals,
+        converged=converged, diverged=diverged,
+    )  # fmt: skip
     if throw and not bool(converged.all()):
-        raise FixedPointError(f"{learner.name}: {result.summary()}. {_remedy(result)}")
+        remedy = "Allow more steps, a larger tolerance"
+        if bool(diverged.any()):
+            remedy = "Take a smaller step, or fewer steps"
+        raise FixedPointError(
+            f"{learner.name}: {result.summary()}. {remedy}, or inspect the result with throw=False."
+        )
     return result
 
 
@@ -208,15 +210,3 @@ def _check_arguments(
     for name, number in (("max_steps", max_steps), ("memory", memory)):
         if number < 1:
             raise ConfigurationError(f"{name} is {number}, expected at least 1.")
-
-
-def _limit(moving: Tensor, tolerance: float | None) -> float:
-    if tolerance is not None:
-        return tolerance
-    return FIXED_POINT.get(moving.dtype, FIXED_POINT[torch.float32])
-
-
-def _remedy(result: FixedPoint) -> str:
-    if bool(result.diverged.any()):
-        return "Take a smaller step, or fewer steps, or inspect the result with throw=False."
-    return "Allow more steps, a larger tolerance, or inspect the result with throw=False."

@@ -21,7 +21,7 @@ class PromptForm:
     outputs: int = 1
     layout: Layout = "pairs"
     labels: bool = False
-    """Whether every output is -1 or 1."""
+    """Whether every output is -1 or 1: a class, which can be neither noisy nor scaled."""
     fewest_points: int = 1
     """The points of the shortest prompt that has a scored position."""
 

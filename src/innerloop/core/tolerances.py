@@ -12,8 +12,6 @@ EXACT_CIRCUIT: Final = 1e-10
 """A circuit with an exact construction against its algorithm, float64."""
 REFERENCE: Final = 1e-8
 """A classical learner against an independent implementation, float64."""
-GOLDEN: Final = 1e-6
-"""A trained model against its stored predictions."""
 PUBLIC_CODE: Final = 1e-4
 """Against the answers of the papers' public code, which computes in float32."""
 

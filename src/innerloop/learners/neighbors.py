@@ -1,6 +1,5 @@
 """Nearest neighbours: the mean of the outputs of the examples that lie closest to the question."""
 
-from functools import cached_property
 from typing import Annotated, Literal
 
 import torch
@@ -37,13 +36,6 @@ class NearestNeighbors(OneShot):
     # Given as `weights`; as an attribute that name belongs to the method of linear learners.
     weighting: Literal["uniform", "distance"] = Field(default="uniform", alias="weights")
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
-
-    @cached_property
-    def name(self) -> str:
-        """As the settings are given: `weights`, not `weighting`."""
-        given = [f"k={self.k}"] if self.k != 3 else []
-        given += [f"weights={self.weighting}"] if self.weighting != "uniform" else []
-        return f"NearestNeighbors({', '.join(given)})" if given else "NearestNeighbors"
 
     def init(self, prompt: Prompt) -> Tensor:
         """The answers, for a few prompts at a time."""

@@ -3,7 +3,6 @@
 Neither file can run code. The folder of a training run is read in the same way.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from innerloop.core.config import Config
 from innerloop.core.errors import ConfigurationError, InnerloopError
-from innerloop.core.files import write_atomically
+from innerloop.core.files import read_json, write_atomically
 from innerloop.models.model import AnyModel
 from innerloop.models.table import ModelConfig, build, read_config
 
@@ -143,12 +142,7 @@ def require_fit(tensors: dict[str, Tensor], expected: dict[str, Tensor], path: P
 
 
 def _read_description(path: Path) -> dict[str, Any]:
-    try:
-        described = json.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise InnerloopError(f"{path} is missing: the folder holds no saved model.") from error
-    except (OSError, ValueError) as error:  # ValueError: not JSON, or not text at all
-        raise InnerloopError(f"{path} cannot be read as JSON: {error}.") from error
+    described = read_json(path, missing="the folder holds no saved model")
     if not isinstance(described, dict):
         raise InnerloopError(f"{path} holds no configuration: expected a JSON object.")
     return described

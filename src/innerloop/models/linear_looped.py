@@ -58,6 +58,7 @@ class LinearLoopedTransformer(Model[Tensor, LinearLoopedConfig]):
     """
 
     head: Head = "regression"
+    looped = True
 
     def __init__(
         self, config: LinearLoopedConfig, *, generator: torch.Generator | None = None
@@ -80,12 +81,7 @@ class LinearLoopedTransformer(Model[Tensor, LinearLoopedConfig]):
 
     @classmethod
     def gradient_descent(
-        cls,
-        *,
-        dims: int,
-        loops: int,
-        step_size: float,
-        dtype: torch.dtype = torch.float64,
+        cls, *, dims: int, loops: int, step_size: float, dtype: torch.dtype = torch.float64
     ) -> "LinearLoopedTransformer":
         """The weights of theorem 4.2: gradient descent on half the sum of squares, from zero.
 
@@ -103,16 +99,6 @@ class LinearLoopedTransformer(Model[Tensor, LinearLoopedConfig]):
     def name(self) -> str:
         """What it is."""
         return "linear looped transformer"
-
-    @property
-    def looped(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def points(self) -> int | None:
-        """No limit."""
-        return None
 
     def init(self, prompt: Prompt) -> Tensor:
         """The last row of each prefix, q = 0 and alpha = 1: (B, k, n, d + 1)."""

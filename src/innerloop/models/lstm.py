@@ -56,6 +56,8 @@ class LSTM(Model[Hidden, LSTMConfig]):
     has come to. It has no positions, and reads prompts of any length.
     """
 
+    looped = False
+
     def __init__(self, config: LSTMConfig, *, generator: torch.Generator | None = None) -> None:
         """Weights are drawn from the generator; without one, from a seed of 0."""
         super().__init__()
@@ -81,16 +83,6 @@ class LSTM(Model[Hidden, LSTMConfig]):
     def name(self) -> str:
         """What it is and how deep."""
         return f"LSTM ({self.config.layers} layer{'s' if self.config.layers > 1 else ''})"
-
-    @property
-    def looped(self) -> bool:
-        """Each layer has weights of its own."""
-        return False
-
-    @property
-    def points(self) -> int | None:
-        """No limit."""
-        return None
 
     def init(self, prompt: Prompt) -> Hidden:
         """Embed."""

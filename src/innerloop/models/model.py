@@ -26,6 +26,10 @@ class Model(nn.Module, Learner[State], Generic[State, Settings]):
 
     config: Settings
     head: Head
+    looped: bool
+    """Whether it runs for any number of steps, so that a loss may look at many of them."""
+    points: int | None = None
+    """The most points that a prompt may have; None if there is no limit."""
 
     @abstractmethod
     def outputs(self, prompt: Prompt, state: State) -> Tensor:
@@ -33,11 +37,6 @@ class Model(nn.Module, Learner[State], Generic[State, Settings]):
 
         Predictions for regression; logits for classes and binary labels.
         """
-
-    @property
-    @abstractmethod
-    def looped(self) -> bool:
-        """Whether it runs for any number of steps, so that a loss may look at many of them."""
 
     @abstractmethod
     def matrices(self) -> list[nn.Parameter]:
@@ -50,11 +49,6 @@ class Model(nn.Module, Learner[State], Generic[State, Settings]):
     def redraw(self, *, spread: Spread, generator: torch.Generator) -> None:
         """Draw the first weights again, with another spread."""
         initialise(self, spread=spread, generator=generator)
-
-    @property
-    @abstractmethod
-    def points(self) -> int | None:
-        """The most points that a prompt may have; None if there is no limit."""
 
     def read(self, prompt: Prompt, state: State) -> Tensor:
         """Predictions: the outputs, the expected label, or the probabilities of the classes."""

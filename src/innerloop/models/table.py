@@ -17,6 +17,10 @@ AnyModelConfig = TransformerConfig | LSTMConfig | LinearLoopedConfig
 ModelConfig = Annotated[AnyModelConfig, Field(discriminator="kind")]
 """The configuration of any model, by its kind: for a field of another configuration."""
 
+MODEL_CONFIGS: dict[str, type[AnyModelConfig]] = {
+    kind.model_fields["kind"].default: kind for kind in get_args(AnyModelConfig)
+}
+"""The configurations of models, by kind."""
 MODELS: dict[str, type[Any]] = {
     "transformer": InContextTransformer,
     "lstm": LSTM,
@@ -35,10 +39,7 @@ def read_config(values: Mapping[str, Any]) -> AnyModelConfig:
     kind = values.get("kind")
     if kind not in MODELS:
         raise ConfigurationError(unknown("kind of model", str(kind), MODELS))
-    settings = next(
-        one for one in get_args(AnyModelConfig) if one.model_fields["kind"].default == kind
-    )
     try:
-        return settings.model_validate(dict(values))
+        return MODEL_CONFIGS[kind].model_validate(dict(values))
     except ValidationError as error:
-        raise ConfigurationError(explain(error, settings)) from error
+        raise ConfigurationError(explain(error, MODEL_CONFIGS[kind])) from error

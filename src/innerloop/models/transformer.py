@@ -96,7 +96,8 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
         super().__init__()
         self.config = config
         self.head = config.head
-        self.steps = config.backbone.steps
+        self.steps, self.looped = config.backbone.steps, config.backbone.looped
+        self.points = config.points if config.positions else None
         full = config.backbone.mask == "full"
         # Without positions full attention sees a set. Nothing else is promised of learned weights.
         self.traits = Traits(causal=not full, order_invariant=full and not config.positions)
@@ -119,16 +120,6 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
     def name(self) -> str:
         """Its label, or what it is and how large."""
         return self.config.label or self.config.backbone.title
-
-    @property
-    def looped(self) -> bool:
-        """Whether the backbone is a loop."""
-        return self.config.backbone.looped
-
-    @property
-    def points(self) -> int | None:
-        """As many as there are positions for."""
-        return self.config.points if self.config.positions else None
 
     def init(self, prompt: Prompt) -> BackboneState:
         """Embed, add positions, apply the pre-transformer."""

@@ -17,7 +17,6 @@ class LinearClassification(LinearTask):
     """
 
     readout = None
-    classes = True
 
     @property
     def form(self) -> PromptForm:

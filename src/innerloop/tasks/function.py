@@ -22,8 +22,6 @@ class FunctionTask(Task):
 
     readout: ClassVar[str | None] = None
     """The parameter that the values are linear in, so that scaling it scales the function."""
-    classes: ClassVar[bool] = False
-    """Whether the outputs are names of classes, which can be neither noisy nor scaled."""
 
     @property
     def unshiftable(self) -> str | None:

@@ -32,11 +32,8 @@ class TwoLayerNetwork(FunctionTask):
         """Both layers, for as many prompts at a time as memory is granted for."""
         u, v = function["u"], function["v"]  # (B, d, hidden), (B, hidden, 1)
         rows = rows_within_budget(2 * inputs.shape[1] * self.hidden * inputs.element_size())
-        parts = [
-            torch.relu(inputs[start : start + rows] @ u[start : start + rows])
-            @ v[start : start + rows]
-            for start in range(0, inputs.shape[0], rows)
-        ]
+        chunks = zip(inputs.split(rows), u.split(rows), v.split(rows), strict=True)
+        parts = [torch.relu(some @ first) @ second for some, first, second in chunks]
         return (2 / self.hidden) ** 0.5 * torch.cat(parts)  # (B, m, 1)
 
     def scale(self) -> Tensor:

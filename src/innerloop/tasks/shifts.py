@@ -172,11 +172,8 @@ class NoisyOutputs(Shift):
     @classmethod
     def unsuited(cls, task: FunctionTask) -> str | None:
         """Classes take no noise."""
-        return (
-            "its outputs are classes, and a class with noise on it is none"
-            if task.classes
-            else None
-        )
+        refusal = "its outputs are classes, and a class with noise on it is none"
+        return refusal if task.form.labels else None
 
     @property
     def added_noise(self) -> float:

@@ -3,7 +3,6 @@
 At smoke and laptop size by the `fast` optimiser; at the papers' size by theirs, for a GPU.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from innerloop.models.backbone import Loop, Stack
@@ -20,9 +19,6 @@ ADAM = Optimizer(learning_rate=3e-3, warmup=100, schedule="cosine", clip=1.0)
 """For models that are no transformers: Muon is made for the blocks of one."""
 
 
-Builder = Callable[[Scale], RunConfig]
-
-
 def _blocks(scale: Scale, heads: int | None = None) -> dict[str, Any]:
     """The shape of a block: width, heads and the activation of the papers' code."""
     width, usual = {"smoke": (16, 2), "laptop": (64, 4), "paper": (256, 8)}[scale]
@@ -30,79 +26,61 @@ def _blocks(scale: Scale, heads: int | None = None) -> dict[str, Any]:
     return {"width": width, "heads": heads or usual, "activation": activation}
 
 
-def looped(family: Family, *, pre: int = 0, post: int = 0) -> Builder:
-    """Yang et al.'s looped transformer, or with pre- and post-transformer Gao et al.'s."""
-
-    def build(scale: Scale) -> RunConfig:
-        loop = Loop(**_blocks(scale), loops=family.at(scale).loops, pre=pre, post=post)
-        optimizer = STEADY if pre else Optimizer.fast()
-        return _transformer(
-            family, scale, loop, window=family.at(scale).window, optimizer=optimizer
-        )
-
-    return build
+def looped(family: Family, scale: Scale, *, ends: int = 0) -> RunConfig:
+    """Yang et al.'s looped transformer, with so many layers before and after the loop."""
+    loop = Loop(**_blocks(scale), loops=family.at(scale).loops, pre=ends, post=ends)
+    optimizer = STEADY if ends else Optimizer.fast()
+    return _transformer(family, scale, loop, window=family.at(scale).window, optimizer=optimizer)
 
 
-def tied(family: Family) -> Builder:
+def algoformer(family: Family, scale: Scale) -> RunConfig:
+    """Gao et al.'s: a loop between a pre- and a post-transformer."""
+    return looped(family, scale, ends=1)
+
+
+def tied(family: Family, scale: Scale) -> RunConfig:
     """Shared weights without injection; every loop has a gradient, or the input would get none.
 
     All from the start, twelve loops do not learn at all: they grow.
     """
-
-    def build(scale: Scale) -> RunConfig:
-        loops = {"smoke": 4, "laptop": 12, "paper": 20}[scale]
-        loop = Loop(**_blocks(scale), loops=loops, inject="none")
-        return _transformer(family, scale, loop)
-
-    return build
+    loops = {"smoke": 4, "laptop": 12, "paper": 20}[scale]
+    loop = Loop(**_blocks(scale), loops=loops, inject="none")
+    return _transformer(family, scale, loop)
 
 
-def standard(family: Family, *, heads: int | None = None) -> Builder:
+def standard(family: Family, scale: Scale, *, heads: int | None = None) -> RunConfig:
     """A stack of GPT-2 blocks."""
-
-    def build(scale: Scale) -> RunConfig:
-        layers = {"smoke": 2, "laptop": 8, "paper": 12}[scale]
-        stack = Stack(**_blocks(scale, heads), layers=layers)
-        return _transformer(family, scale, stack)
-
-    return build
+    layers = {"smoke": 2, "laptop": 8, "paper": 12}[scale]
+    return _transformer(family, scale, Stack(**_blocks(scale, heads), layers=layers))
 
 
-def akyurek(family: Family) -> Builder:
+def one_head(family: Family, scale: Scale) -> RunConfig:
+    """The same with one head per layer."""
+    return standard(family, scale, heads=1)
+
+
+def akyurek(family: Family, scale: Scale) -> RunConfig:
     """16 layers of width 512 with 4 heads, y in a place of its own, cosine with a long warm-up."""
-
-    def build(scale: Scale) -> RunConfig:
-        if scale != "paper":
-            return standard(family)(scale)
-        stack = Stack(width=512, heads=4, layers=16)
-        model = {"kind": "transformer", "backbone": stack, "output_place": "own"}
-        optimizer = Optimizer(learning_rate=1e-4, warmup=0.2, schedule="cosine")
-        return _config(family, scale, model, optimizer=optimizer)
-
-    return build
+    if scale != "paper":
+        return standard(family, scale)
+    stack = Stack(width=512, heads=4, layers=16)
+    model = {"kind": "transformer", "backbone": stack, "output_place": "own"}
+    optimizer = Optimizer(learning_rate=1e-4, warmup=0.2, schedule="cosine")
+    return _config(family, scale, model, optimizer=optimizer)
 
 
-def lstm(family: Family) -> Builder:
+def lstm(family: Family, scale: Scale) -> RunConfig:
     """Fu et al.'s LSTM: ten layers of width 256."""
-
-    def build(scale: Scale) -> RunConfig:
-        width, layers = {"smoke": (16, 2), "laptop": (64, 4), "paper": (256, 10)}[scale]
-        return _config(
-            family, scale, {"kind": "lstm", "width": width, "layers": layers},
-            optimizer=Optimizer.paper() if scale == "paper" else ADAM,
-        )  # fmt: skip
-
-    return build
+    width, layers = {"smoke": (16, 2), "laptop": (64, 4), "paper": (256, 10)}[scale]
+    model = {"kind": "lstm", "width": width, "layers": layers}
+    optimizer = Optimizer.paper() if scale == "paper" else ADAM
+    return _config(family, scale, model, optimizer=optimizer)
 
 
-def linear_looped(family: Family) -> Builder:
+def linear_looped(family: Family, scale: Scale) -> RunConfig:
     """Chen et al.'s linear looped transformer, trained as no paper does."""
-
-    def build(scale: Scale) -> RunConfig:
-        model = {"kind": "linear-looped", "loops": family.at(scale).loops}
-        return _config(family, scale, model, optimizer=ADAM)
-
-    return build
+    model = {"kind": "linear-looped", "loops": family.at(scale).loops}
+    return _config(family, scale, model, optimizer=ADAM)
 
 
 def _transformer(

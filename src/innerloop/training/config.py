@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, FiniteFloat, field_validator, model_validator
 
@@ -11,16 +11,11 @@ from innerloop.core.config import Config
 from innerloop.core.errors import unknown
 from innerloop.core.task import Task
 from innerloop.models.settings import Spread
-from innerloop.models.table import MODELS, AnyModelConfig, ModelConfig
+from innerloop.models.table import MODEL_CONFIGS, MODELS, ModelConfig
 from innerloop.tasks.truncated import Truncated
 from innerloop.training.curriculum import Curriculum, LoopSchedule
 from innerloop.training.optimizer import PRESETS, Optimizer
 from innerloop.training.task_field import TaskField, read_task, task_name
-
-MODEL_CONFIGS: dict[str, type[Config]] = {
-    kind.model_fields["kind"].default: kind for kind in get_args(AnyModelConfig)
-}
-"""The configurations of models, by kind."""
 
 FOLLOWS_TASK = ("dims", "outputs", "points", "layout")
 """Settings of a model that its task decides: left out, they are filled in."""
@@ -98,9 +93,8 @@ class RunConfig(Config):
         model, points = filled.get("model"), filled.get("points")
         if isinstance(model, Mapping) and isinstance(points, int | str):
             known = {"kind": "transformer", **model}
-            settings = (
-                MODEL_CONFIGS[known["kind"]].model_fields if known["kind"] in MODEL_CONFIGS else {}
-            )
+            kind = MODEL_CONFIGS.get(known["kind"])
+            settings = {} if kind is None else kind.model_fields
             sizes = sizes_of(filled["task"], points)
             follows = {key: size for key, size in sizes.items() if key in settings}
             filled["model"] = {**follows, **known}

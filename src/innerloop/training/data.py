@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from innerloop.core.chunks import slices
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
 from innerloop.tasks.truncated import Truncated
@@ -58,7 +59,9 @@ class Prompts:
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config
-        self.pool = None if config.pool is None else draw_pool(config, config.pool)
+        self.pool: Prompt | None = None
+        if config.pool is not None:
+            self.pool = _many(config, config.pool, seed=config.seed, purpose="pool")
 
     def at(self, step: int, rank: int = 0) -> Prompt:
         """The batch * accumulate prompts of a step (from 0), for one of several workers.
@@ -79,22 +82,19 @@ class Prompts:
         return replace(prompt, truth={})
 
 
-def draw_pool(config: RunConfig, number: int) -> Prompt:
-    """So many prompts, fixed by the seed, without their truth."""
-    return _many(config, number, seed=config.seed, purpose="pool")
-
-
 def held_out(config: RunConfig) -> Prompt:
     """The prompts that a run is evaluated on: the same for all seeds, never trained on."""
     return _many(config, HELD_OUT, seed=0, purpose="held out")
 
 
 def _many(config: RunConfig, number: int, *, seed: int, purpose: str) -> Prompt:
-    """Prompts drawn a few thousand at a time, as some tasks take more memory than they leave."""
+    """So many prompts, fixed by the seed, without their truth.
+
+    A few thousand are drawn at a time, as some tasks take more memory than they leave.
+    """
     parts: list[Prompt] = []
-    for start in range(0, number, _AT_ONCE):
-        generator = generator_for(seed, purpose, start)
-        count = min(_AT_ONCE, number - start)
-        prompt = config.task.sample(count, config.points, generator=generator)
+    for some in slices(number, _AT_ONCE):
+        generator = generator_for(seed, purpose, some.start)
+        prompt = config.task.sample(some.stop - some.start, config.points, generator=generator)
         parts.append(replace(prompt, truth={}))
     return Prompt.cat(parts)

@@ -88,12 +88,7 @@ class Divergence:
 
     def state(self) -> dict[str, Any]:
         """All that it remembers."""
-        return {
-            "first": self.first,
-            "mean": self.mean,
-            "weight": self.weight,
-            "above": self.above,
-        }
+        return {name: getattr(self, name) for name in ("first", "mean", "weight", "above")}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from what `state` gave."""

@@ -7,6 +7,7 @@ the papers' own sizes.
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.task import Task
 from innerloop.tasks.autoregression import RepresentationAR
 from innerloop.tasks.chain import ChainOfThought
@@ -20,6 +21,14 @@ from innerloop.tasks.vector import VectorGeneration
 
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
+
+
+def read_scale(name: str) -> Scale:
+    """A scale by its name."""
+    for known in SCALES:
+        if name == known:
+            return known
+    raise ConfigurationError(unknown("scale", name, SCALES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

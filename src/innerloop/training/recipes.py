@@ -1,14 +1,17 @@
 """Named, complete configurations: each model of the papers on each family, at three sizes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.training.builders import (
-    Builder,
     akyurek,
+    algoformer,
     linear_looped,
     looped,
     lstm,
+    one_head,
     standard,
     tied,
 )
@@ -23,10 +26,11 @@ from innerloop.training.families import (
     NETWORK,
     NOISY,
     REPRESENTATION,
-    SCALES,
     SPARSE,
     TREE,
     VECTOR,
+    Scale,
+    read_scale,
 )
 
 
@@ -37,64 +41,59 @@ class Recipe:
     paper: str
     """The papers that it is from, by their keys in the docs."""
     title: str
-    build: Builder
+    build: Callable[[Scale], RunConfig]
 
 
 def find_recipe(name: str, scale: str = "laptop") -> RunConfig:
     """The configuration of a recipe at a scale."""
     if name not in RECIPES:
         raise ConfigurationError(unknown("recipe", name, RECIPES))
-    for known in SCALES:
-        if scale == known:
-            return RECIPES[name].build(known)
-    raise ConfigurationError(unknown("scale", scale, SCALES))
+    return RECIPES[name].build(read_scale(scale))
 
 
 RECIPES: dict[str, Recipe] = {
-    name: Recipe(paper=paper, title=title, build=build)
-    for name, paper, title, build in (
+    name: Recipe(paper=paper, title=title, build=partial(build, family))
+    for name, paper, title, build, family in (
         ("looped-linear", "yang2024", "one block in a loop learns linear functions",
-         looped(LINEAR)),
+         looped, LINEAR),
         ("standard-linear", "yang2024, fu2023", "a stack of blocks on linear functions",
-         standard(LINEAR)),
-        ("tied-linear", "yang2024", "one block in a loop without input injection", tied(LINEAR)),
-        ("looped-sparse", "yang2024", "the loop on sparse linear functions", looped(SPARSE)),
-        ("standard-sparse", "yang2024", "the stack on sparse linear functions", standard(SPARSE)),
-        ("looped-tree", "yang2024", "the loop on decision trees", looped(TREE)),
-        ("standard-tree", "yang2024", "the stack on decision trees", standard(TREE)),
-        ("looped-network", "yang2024", "the loop on two-layer networks", looped(NETWORK)),
-        ("standard-network", "yang2024", "the stack on two-layer networks", standard(NETWORK)),
+         standard, LINEAR),
+        ("tied-linear", "yang2024", "one block in a loop without input injection", tied, LINEAR),
+        ("looped-sparse", "yang2024", "the loop on sparse linear functions", looped, SPARSE),
+        ("standard-sparse", "yang2024", "the stack on sparse linear functions", standard, SPARSE),
+        ("looped-tree", "yang2024", "the loop on decision trees", looped, TREE),
+        ("standard-tree", "yang2024", "the stack on decision trees", standard, TREE),
+        ("looped-network", "yang2024", "the loop on two-layer networks", looped, NETWORK),
+        ("standard-network", "yang2024", "the stack on two-layer networks", standard, NETWORK),
         ("algoformer-linear", "gao2025",
          "pre-transformer, loop, post-transformer on linear functions",
-         looped(LINEAR, pre=1, post=1)),
+         algoformer, LINEAR),
         ("algoformer-representation", "gao2025", "AlgoFormer on regression through a fixed network",
-         looped(REPRESENTATION, pre=1, post=1)),
+         algoformer, REPRESENTATION),
         ("looped-representation", "gao2025", "the loop on regression through a fixed network",
-         looped(REPRESENTATION)),
+         looped, REPRESENTATION),
         ("standard-representation", "gao2025", "the stack on regression through a fixed network",
-         standard(REPRESENTATION)),
+         standard, REPRESENTATION),
         ("algoformer-autoregression", "gao2025", "AlgoFormer on series through a fixed network",
-         looped(AUTOREGRESSION, pre=1, post=1)),
+         algoformer, AUTOREGRESSION),
         ("looped-autoregression", "gao2025", "the loop on series through a fixed network",
-         looped(AUTOREGRESSION)),
+         looped, AUTOREGRESSION),
         ("standard-autoregression", "gao2025", "the stack on series through a fixed network",
-         standard(AUTOREGRESSION)),
-        ("algoformer-chain", "gao2025", "AlgoFormer on chains of thought",
-         looped(CHAIN, pre=1, post=1)),
-        ("looped-chain", "gao2025", "the loop on chains of thought", looped(CHAIN)),
-        ("standard-chain", "gao2025", "the stack on chains of thought", standard(CHAIN)),
-        ("lstm-linear", "fu2023", "an LSTM on linear functions", lstm(LINEAR)),
+         standard, AUTOREGRESSION),
+        ("algoformer-chain", "gao2025", "AlgoFormer on chains of thought", algoformer, CHAIN),
+        ("looped-chain", "gao2025", "the loop on chains of thought", looped, CHAIN),
+        ("standard-chain", "gao2025", "the stack on chains of thought", standard, CHAIN),
+        ("lstm-linear", "fu2023", "an LSTM on linear functions", lstm, LINEAR),
         ("standard-ill-conditioned", "fu2023", "the stack on inputs of condition number 100",
-         standard(ILL_CONDITIONED)),
-        ("one-head-linear", "fu2023", "the stack with one head per layer",
-         standard(LINEAR, heads=1)),
+         standard, ILL_CONDITIONED),
+        ("one-head-linear", "fu2023", "the stack with one head per layer", one_head, LINEAR),
         ("akyurek-linear", "akyurek2022", "a deep stack on linear functions",
-         akyurek(EIGHT_DIMENSIONS)),
-        ("akyurek-noisy", "akyurek2022", "a deep stack on noisy linear functions", akyurek(NOISY)),
+         akyurek, EIGHT_DIMENSIONS),
+        ("akyurek-noisy", "akyurek2022", "a deep stack on noisy linear functions", akyurek, NOISY),
         ("linear-looped-vector", "chen2025", "linear attention in a loop generates vectors",
-         linear_looped(VECTOR)),
+         linear_looped, VECTOR),
         ("looped-classification", "yang2024", "the loop on linear classification",
-         looped(CLASSIFICATION)),
+         looped, CLASSIFICATION),
     )
 }  # fmt: skip
 """Every recipe by its name."""

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from innerloop.core.chunks import in_parts
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.prompt import Prompt
 from innerloop.models.model import AnyModel, predictions
@@ -109,8 +110,7 @@ class Trainer:
         scored = self.held_out.scored
         place = self.config.points - 1 if scored is None else int(scored.any(dim=0).nonzero()[-1])
         total = 0.0
-        for start in range(0, self.held_out.batch, _EVALUATED_AT_ONCE):
-            part = self.held_out.select(slice(start, start + _EVALUATED_AT_ONCE))
+        for _, part in in_parts(self.held_out, _EVALUATED_AT_ONCE):
             outputs = self._outputs(part, None, 1)[0, :, place]  # (B, k)
             answers = predictions(outputs, self.model.head)  # (B, k)
             total += float((answers - part.ys[:, place]).square().mean(dim=-1).sum())
@@ -155,9 +155,7 @@ def available(name: str) -> torch.device:
 
 def _parts(prompt: Prompt, batch: int) -> list[tuple[Prompt, float]]:
     """A step's prompts in batches, each with its share of the positions that count."""
-    if prompt.batch == batch:
-        return [(prompt, 1.0)]
-    parts = [prompt.select(slice(at, at + batch)) for at in range(0, prompt.batch, batch)]
+    parts = [part for _, part in in_parts(prompt, batch)]
     if prompt.scored is None:
         return [(part, 1 / len(parts)) for part in parts]
     counts = [float(part.scored.sum()) for part in parts if part.scored is not None]

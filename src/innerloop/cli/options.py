@@ -1,0 +1,74 @@
+"""What several verbs share: options, and how numbers are written as JSON."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+
+from innerloop.core.files import require_file_place, require_folder, write_atomically
+
+
+def _writable_file(path: Path | None) -> Path | None:
+    if path is not None:
+        require_file_place(path)
+    return path
+
+
+def _writable_folder(path: Path) -> Path:
+    require_folder(path)
+    return path
+
+
+def json_file(what: str) -> Any:
+    """The option `--json`, which says what is written; its place is checked before the work."""
+    return typer.Option("--json", help=f"Write {what} here as JSON, too.", callback=_writable_file)
+
+
+def output_folder(what: str) -> Any:
+    """The option `--output`, which says what the folder is for; it is checked before the work."""
+    return typer.Option("--output", "-o", help=f"Folder for {what}.", callback=_writable_folder)
+
+
+ScaleName = Annotated[
+    str, typer.Option("--scale", help="smoke (seconds), laptop (minutes), paper (a GPU).")
+]
+RunsFolder = Annotated[
+    Path | None, typer.Option(help="Folder of the runs. Default: $INNERLOOP_RUNS, else runs.")
+]
+ResultsFolder = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the results. Default: $INNERLOOP_RESULTS, else results."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Write over the model that the folder holds.")]
+TaskName = Annotated[
+    str | None, typer.Option(help="The task. Default: that of the first run, or linear.")
+]
+Points = Annotated[
+    int | None,
+    typer.Option(
+        help="Points in a prompt: the last prediction sees one example less. "
+        "Default: those of the run, or 2 dims + 1."
+    ),
+]
+Steps = Annotated[int | None, typer.Option(help="Steps to take. Default: each learner's own.")]
+
+
+def write_json(path: Path | None, values: Any) -> None:
+    """Write plain values, where there is a place for them."""
+    if path is not None:
+        text = json.dumps(values, indent=1) + "\n"
+        write_atomically(path, lambda file: file.write_text(text))
+
+
+def write_rows(path: Path | None, table: pd.DataFrame) -> None:
+    """Write the rows of a table, where there is a place for them."""
+    if path is not None:
+        write_atomically(path, lambda file: table.to_json(file, orient="records", indent=1))
+
+
+def spread(total: int, most: int) -> list[int]:
+    """At most so many of range(total): the first, the last, and evenly spread ones between."""
+    shown = min(most, total)
+    return sorted({round(i * (total - 1) / max(1, shown - 1)) for i in range(shown)})
