@@ -10,8 +10,9 @@ from innerloop.core.errors import ConfigurationError
 from innerloop.core.task import Task
 from innerloop.models.table import build
 from innerloop.training.config import RunConfig
+from innerloop.training.families import SCALES
 from innerloop.training.overrides import with_overrides
-from innerloop.training.recipes import RECIPES, SCALES, find_recipe
+from innerloop.training.recipes import RECIPES, find_recipe
 from innerloop.training.run import Run
 from innerloop.training.store import Store
 
