@@ -11,8 +11,8 @@ from innerloop.analysis import Estimate, Measured, estimate
 from innerloop.core.learner import Learner
 from innerloop.core.task import Task
 from innerloop.learners import OLS, GradientDescent
-from innerloop.studies.gao2025 import fig2a, fig2b, fig2c, fig3, fig5
-from innerloop.studies.gao2025.loops import GRID, algoformer_of_loops, growths
+from innerloop.studies.gao2025 import fig2a, fig2b, fig2c, fig3, fig4, fig5
+from innerloop.studies.gao2025.loops import GRID, growths
 from innerloop.studies.gao2025.models import SERIES_NOISE
 from innerloop.studies.gao2025.newton import ALGORITHMS, OWN, compared
 from innerloop.studies.gao2025.samples import (
@@ -25,12 +25,7 @@ from innerloop.studies.gao2025.samples import (
     three_models,
     with_and_without_noise,
 )
-from innerloop.studies.gao2025.sizes import (
-    HEADS,
-    USUAL_HEADS,
-    algoformer_of_heads,
-    algoformer_of_layers,
-)
+from innerloop.studies.gao2025.sizes import HEADS, USUAL_HEADS
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Study
 from innerloop.studies.table import find_studies
@@ -216,17 +211,17 @@ def test_runs_are_what_their_labels_say(scale: Scale) -> None:
         assert label.endswith(f"sigma {config.model_dump()['task']['noise']:g}")
     for config in fig2b.runs(scale).values():
         assert config.model_dump()["task"]["noise"] == SERIES_NOISE
-    for loops, window in GRID[scale]:
-        config = algoformer_of_loops(scale, loops, window)
+    for (loops, window), config in zip(GRID[scale], fig3.runs(scale).values(), strict=True):
         assert (config.trained_loops, config.window) == (loops, window)
     assert USUAL_HEADS[scale] in HEADS[scale]
-    usual = algoformer_of_heads(scale, USUAL_HEADS[scale])
-    assert usual.key() == algoformer_of_layers(scale, 1).key()
+    sizes = fig4.runs(scale)
+    usual = sizes[f"AlgoFormer, h = {USUAL_HEADS[scale]}"]
+    assert usual.key() == sizes["AlgoFormer, L = 1"].key()
 
 
 def test_studies_share_the_recipes_runs() -> None:
     recipe = find_recipe("algoformer-representation")
-    assert algoformer_of_loops("laptop", 12, 6).key() == recipe.key()
+    assert fig3.runs("laptop")["T = 12, dT = 6"].key() == recipe.key()
     assert three_models("representation", "laptop")["AlgoFormer"].key() == recipe.key()
 
 
