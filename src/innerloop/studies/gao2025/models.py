@@ -14,6 +14,7 @@ from innerloop.studies.gao2025 import samples
 from innerloop.studies.gao2025.samples import ABOVE, ALGOFORMER, LOOPED, STANDARD, with_noise
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
+from innerloop.training.config import RunConfig
 
 SERIES_NOISE = 1.0
 """Of the series of figure 2b, as in the paper."""
@@ -28,15 +29,11 @@ def _noises(scale: Scale) -> tuple[float, ...]:
 
 
 def _fig2a_runs(scale: Scale) -> Runs:
-    runs = {
-        noise: samples.three_models("representation", scale, f"task.noise={noise:g}")
-        for noise in _noises(scale)
-    }
-    return {
-        with_noise(label, noise): config
-        for noise, models in runs.items()
-        for label, config in models.items()
-    }
+    runs: dict[str, RunConfig] = {}
+    for noise in _noises(scale):
+        suffix = with_noise("", noise)
+        runs |= samples.three_models("representation", scale, noise=noise, suffix=suffix)
+    return runs
 
 
 def _draw_noises(tables: Tables) -> Figure:
@@ -122,10 +119,8 @@ def fig2a(lab: Lab) -> Measures:
     claims=(
         samples.better(STANDARD, above=ABOVE), samples.better(LOOPED, above=ABOVE), samples.FALLS,
     ),
-    runs=lambda scale: samples.three_models(
-        "autoregression", scale, f"task.noise={SERIES_NOISE:g}"
-    ),
-    draw=_draw_parts, minutes={"smoke": 0.3, "laptop": 25, "paper": 7000},
+    draw=_draw_parts, runs=partial(samples.three_models, "autoregression", noise=SERIES_NOISE),
+    minutes={"smoke": 0.3, "laptop": 25, "paper": 7000},
     smaller={
         "smoke": "3 dimensions, 7 points, 20 steps.",
         "laptop": f"5 dimensions, series of 31 tokens, {STEPS}",

@@ -1,17 +1,12 @@
 """Figure 5: an AlgoFormer on linear regression beside gradient descent and Newton's method."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 from matplotlib.figure import Figure
 
 from innerloop.analysis import Averages, Measured, Statistic, drawing
 from innerloop.analysis.drawing import COLOURS, ERROR
-from innerloop.core.learner import Learner
-from innerloop.core.prompt import Prompt
-from innerloop.core.task import Task
 from innerloop.learners import GradientDescent, Newton
 from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.gao2025 import samples
@@ -30,7 +25,6 @@ ALGORITHMS = {
     **{f"GD, {steps}": GradientDescent(steps) for steps in ITERATIONS},
 }
 """Newton starts at 1 / |S S'|_F; gradient descent has the step size 1 / L of each prefix."""
-COMPARED = "compared"
 COLOURED = tuple(
     label
     for steps in ITERATIONS
@@ -73,7 +67,7 @@ def _against_best(noise: float, *, beginning: str = "", ending: str = "") -> Sta
     labels = [each for each in ALGORITHMS if each.startswith(beginning) and each.endswith(ending)]
 
     def statistic(m: Averages) -> torch.Tensor:
-        own, *errors = (m[f"{with_noise(label, noise)}, {COMPARED}"] for label in (OWN, *labels))
+        own, *errors = (m[f"{with_noise(label, noise)}, compared"] for label in (OWN, *labels))
         return own / torch.stack(errors).amin(dim=0)
 
     return statistic
@@ -139,33 +133,23 @@ def _better(noise: float, *, hindsight: bool) -> Claim:
     ),
 )  # fmt: skip
 def fig5(lab: Lab) -> Measures:
-    """Error by prefix of the AlgoFormer and of both algorithms, at each level of noise."""
+    """Error by prefix of the AlgoFormer and of both algorithms, at each level of noise.
+
+    Claims compare, with noise, the mean over all prefixes; without, that over 1 to d - 1 examples,
+    and the median at the end.
+    """
     models = (OWN, SHORT) if lab.scale == "paper" else (OWN,)
     measures: dict[str, Measured] = {}
     for noise in NOISES:
         config = lab.config(with_noise(OWN, noise))
         prompt = lab.draw(config.task, config.points)
         learners = {label: lab.learner(with_noise(label, noise)) for label in models}
-        measures |= compared(lab, learners | ALGORITHMS, prompt, config.task, noise)
-    return measures
-
-
-def compared(
-    lab: Lab, learners: Mapping[str, Learner[Any]], prompt: Prompt, task: Task, noise: float
-) -> dict[str, Measured]:
-    """Errors by prefix by label, and what of them claims compare.
-
-    With noise the mean over all prefixes; without, that over 1 to d - 1 examples, and the median
-    at the end.
-    """
-    measures: dict[str, Measured] = {}
-    for label, learner in learners.items():
-        errors = lab.error(learner, prompt, task, label=label)
-        part = errors if noise else errors.at(examples=slice(1, task.dims))
-        measures |= {
-            with_noise(label, noise): replace(errors, keys={"sigma": noise}),
-            f"{with_noise(label, noise)}, {COMPARED}": part.mean("examples"),
-        }
-        if noise == 0:
-            measures[f"{label}, at the end"] = replace(errors.at(examples=-1), average="median")
+        for label, learner in {**learners, **ALGORITHMS}.items():
+            errors = lab.error(learner, prompt, config.task, label=label)
+            part = errors if noise else errors.at(examples=slice(1, config.task.dims))
+            name = with_noise(label, noise)
+            measures[name] = replace(errors, keys={"sigma": noise})
+            measures[f"{name}, compared"] = part.mean("examples")
+            if noise == 0:
+                measures[f"{label}, at the end"] = replace(errors.at(examples=-1), average="median")
     return measures

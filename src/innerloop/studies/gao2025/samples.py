@@ -60,12 +60,15 @@ FALLS = Claim(
 )  # fmt: skip
 
 
-def three_models(family: str, scale: Scale, *changes: str) -> Runs:
+def three_models(
+    family: str, scale: Scale, *, noise: float | None = None, suffix: str = ""
+) -> Runs:
     """The runs of the three models on a family, all of the same number of steps."""
+    changes = () if noise is None else (f"task.noise={noise:g}",)
     # At laptop scale the recipes give the stack more steps than the loops; the paper does not.
-    steps = ("steps=1200",) if scale == "laptop" else ()
+    changes += ("steps=1200",) if scale == "laptop" else ()
     return {
-        label: trained(f"{recipe}-{family}", scale, *changes, *steps)
+        label + suffix: trained(f"{recipe}-{family}", scale, *changes)
         for label, recipe in RECIPES.items()
     }
 

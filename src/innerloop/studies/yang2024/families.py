@@ -2,72 +2,64 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from innerloop import learners
 from innerloop.analysis import Averages, Measured, Statistic, drawing
 from innerloop.core.errors import NotSupportedError
 from innerloop.core.learner import Learner
-from innerloop.learners import (
-    OLS,
-    Averaging,
-    Boosting,
-    GreedyTree,
-    Lasso,
-    NearestNeighbors,
-    NetworkByAdam,
-)
 from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
-from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
-from innerloop.studies.yang2024.shared import APART, KINDS, TITLES
+from innerloop.studies.study import Measures, Scale, Tables, declare
+from innerloop.studies.yang2024.shared import KINDS, MATCHES, TITLES
 
 FEW = 10
 """Below so many examples the paper has its looped model ahead of the Lasso."""
-LASSOS = {f"Lasso, {penalty:g}": Lasso(penalty) for penalty in (1, 0.1, 0.01, 0.001, 0.0001)}
+LASSOS = {
+    f"Lasso, {penalty:g}": learners.Lasso(penalty) for penalty in (1, 0.1, 0.01, 0.001, 0.0001)
+}
 """The Lasso with each penalty of the paper's search."""
-BOOSTED = {"XGBoost": Boosting(), "XGBoost on signs": Boosting(signs=True)}
+BOOSTED = {"XGBoost": learners.Boosting(), "XGBoost on signs": learners.Boosting(signs=True)}
 """Asked about fewer prompts: they fit one prefix after the other, for hours if on all."""
-_TREES = {"greedy tree": GreedyTree(), "greedy tree on signs": GreedyTree(signs=True), **BOOSTED}
-_NEIGHBOURS: dict[str, Learner[Any]] = {"3 nearest neighbours": NearestNeighbors()}
+_TREES = {
+    "greedy tree": learners.GreedyTree(),
+    "greedy tree on signs": learners.GreedyTree(signs=True),
+    **BOOSTED,
+}
+_NEIGHBOURS: dict[str, Learner[Any]] = {"3 nearest neighbours": learners.NearestNeighbors()}
 SOLVERS: dict[str, dict[str, Learner[Any]]] = {
-    "sparse": {"least squares": OLS(), "averaging": Averaging(), **_NEIGHBOURS, **LASSOS},
+    "sparse": {
+        "least squares": learners.OLS(),
+        "averaging": learners.Averaging(),
+        **_NEIGHBOURS,
+        **LASSOS,
+    },
     "tree": {**_NEIGHBOURS, **_TREES},
-    "network": {"least squares": OLS(), **_NEIGHBOURS, "network by Adam": NetworkByAdam()},
+    "network": {
+        "least squares": learners.OLS(),
+        **_NEIGHBOURS,
+        "network by Adam": learners.NetworkByAdam(),
+    },
 }
 """What the paper draws beside the two models."""
-MATCHES = at_most(
-    APART, "two seeds of one model differ by about a quarter; a better one matches too"
-)
 
 
 def _families(scale: Scale) -> tuple[str, ...]:
     return ("sparse",) if scale == "laptop" else tuple(TITLES)
 
 
-def _fig10_runs(scale: Scale) -> Runs:
-    return {
-        f"{kind}-{family}": trained(f"{kind}-{family}", scale)
-        for family in _families(scale)
-        for kind in KINDS
-    }
-
-
-def with_examples(errors: Measured, most: int | None = None) -> Measured:
-    """The mean of errors over all prefixes but the empty one, or those up to most."""
-    return errors.at(examples=slice(1, None if most is None else most + 1)).mean("examples")
-
-
 def few_and_more(label: str, errors: Measured, few: int) -> Measures:
     """The mean errors with examples, with up to `few` of them, and with more."""
+    parts = {"with": slice(1, None), "few": slice(1, few + 1), "more": slice(few + 1, None)}
     return {
-        f"with examples, {label}": with_examples(errors),
-        f"few examples, {label}": with_examples(errors, few),
-        f"more examples, {label}": errors.at(examples=slice(few + 1, None)).mean("examples"),
+        f"{part} examples, {label}": errors.at(examples=places).mean("examples")
+        for part, places in parts.items()
     }
 
 
@@ -148,7 +140,11 @@ def _draw_fig10(tables: Tables) -> Figure:
             paper="4.6",
         ),
     ),
-    draw=_draw_fig10, runs=_fig10_runs, minutes={"smoke": 0.4, "laptop": 17, "paper": 15_000},
+    runs=lambda scale: {
+        f"{kind}-{family}": trained(f"{kind}-{family}", scale)
+        for family, kind in product(_families(scale), KINDS)
+    },
+    draw=_draw_fig10, minutes={"smoke": 0.4, "laptop": 17, "paper": 15_000},
     smaller={
         "smoke": "All families in 3 or 4 dimensions; 20 steps.",
         "laptop": "Sparse functions only: 10 dimensions, 2 weights that are not zero, 21 points; "
@@ -163,8 +159,8 @@ def fig10(lab: Lab) -> Measures:
         config = lab.config(f"looped-{family}")
         prompt = lab.draw(config.task, config.points, purpose=family)
         fewer = prompt.select(slice(0, lab.choose(smoke=4, laptop=128, paper=256)))
-        learners = {kind: lab.learner(f"{kind}-{family}") for kind in KINDS} | SOLVERS[family]
-        for label, learner in learners.items():
+        models = {kind: lab.learner(f"{kind}-{family}") for kind in KINDS}
+        for label, learner in {**models, **SOLVERS[family]}.items():
             asked = fewer if label in BOOSTED else prompt
             try:
                 errors = lab.error(learner, asked, config.task, label=label)
