@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.analysis import Averages, Measured, drawing
-from innerloop.analysis.drawing import ERROR
 from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.gao2025 import samples
 from innerloop.studies.lab import Lab
@@ -33,7 +32,7 @@ def _draw_fig3(tables: Tables) -> Figure:
     every = sorted(set(table["T"]))
     figure, axes = drawing.facets(
         table, "dT", x="loop", title=lambda window: f"ΔT = {window}",
-        names=("loop iteration", ERROR), order=[f"T = {loops}" for loops in every],
+        names=("loop iteration", drawing.ERROR), order=[f"T = {loops}" for loops in every],
         size=(3.6, 3.1),
     )  # fmt: skip
     for window, panel in axes.items():
@@ -113,9 +112,8 @@ def fig3(lab: Lab) -> Measures:
 
 def growths(by_loop: Mapping[tuple[int, int], Measured]) -> dict[str, Measured]:
     """Errors after T loops and after the last, which the claims compare, from errors by loop."""
-    windows: dict[int, list[int]] = {}
-    for loops, window in sorted(by_loop):
-        windows.setdefault(loops, []).append(window)
+    cells = sorted(by_loop)
+    windows = {loops: [dt for t, dt in cells if t == loops] for loops, _ in cells}
     measures: dict[str, Measured] = {}
     for part in (AT_T, AT_END):
         ends = {

@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.analysis import Averages, Measured, drawing
-from innerloop.analysis.drawing import ERROR
 from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.gao2025 import samples
 from innerloop.studies.gao2025.samples import ABOVE, ALGOFORMER, LOOPED, STANDARD, with_noise
@@ -39,7 +38,7 @@ def _fig2a_runs(scale: Scale) -> Runs:
 def _draw_noises(tables: Tables) -> Figure:
     figure, axes = drawing.facets(
         tables["by-examples"], "sigma", x="examples", title=lambda noise: f"$\\sigma$ = {noise:g}",
-        names=(samples.SAMPLES, ERROR), order=samples.LABELS, floor=1e-4, size=(3.4, 3.0),
+        names=(samples.SAMPLES, drawing.ERROR), order=samples.LABELS, floor=1e-4, size=(3.4, 3.0),
     )  # fmt: skip
     drawing.legend(figure, axes.values(), columns=5)
     return figure
@@ -47,7 +46,7 @@ def _draw_noises(tables: Tables) -> Figure:
 
 def _draw_parts(tables: Tables) -> Figure:
     figure, axes = drawing.facets(
-        tables["by-examples"], "part", x="examples", names=(samples.SAMPLES, ERROR),
+        tables["by-examples"], "part", x="examples", names=(samples.SAMPLES, drawing.ERROR),
         order=samples.LABELS, columns=2, size=(4.2, 3.2),
     )  # fmt: skip
     drawing.legend(figure, axes.values(), columns=5)
@@ -57,7 +56,7 @@ def _draw_parts(tables: Tables) -> Figure:
 def _draw_one(tables: Tables) -> Figure:
     figure, (axes,) = drawing.panels(1, size=(5.2, 3.4))
     drawing.draw_curves(axes, tables["by-examples"], x="examples", order=samples.LABELS)
-    drawing.name(axes, x=samples.SAMPLES, y=ERROR)
+    drawing.name(axes, x=samples.SAMPLES, y=drawing.ERROR)
     drawing.legend(figure, (axes,), columns=3)
     return figure
 

@@ -1,7 +1,7 @@
 """What the figures of Gao et al. share: errors by in-context sample, and the three models."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from innerloop.learners.through import Through
 from innerloop.studies.claim import Claim, Criterion, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
-from innerloop.studies.study import Runs, Scale
+from innerloop.studies.study import Measures, Runs, Scale
 
 ALGOFORMER, STANDARD, LOOPED = "AlgoFormer", "standard", "looped"
 RECIPES = {STANDARD: "standard", LOOPED: "looped", ALGOFORMER: "algoformer"}
@@ -83,7 +83,7 @@ def late(errors: Measured) -> Measured:
     return errors.at(examples=slice(-math.ceil(errors.values.shape[1] / 4), None)).mean("examples")
 
 
-def quarters(errors: Mapping[str, Measured], above: str = "") -> dict[str, Measured]:
+def quarters(errors: Measures, above: str = "") -> dict[str, Measured]:
     """What `better` and `FALLS` compare, of errors by sample by label."""
     return {
         f"{ALGOFORMER}{above}, early": early(errors[ALGOFORMER]),
@@ -134,11 +134,10 @@ def with_and_without_noise(
     right = prompt
     if "features" in prompt.truth:
         right = replace(prompt, ys=prompt.truth["features"] @ prompt.truth["A"])  # (P, n, k)
-    squares = (squared_errors(answers, each) for each in (prompt, right))  # (P, n) each
     scale = task.scale_at(prompt.points)  # (n,)
+    squares = (squared_errors(answers, each) / scale for each in (prompt, right))  # (P, n) each
     whole, above = (
-        Measured(values=task.by_sample(each / scale), axes=("examples",), scale="log")
-        for each in squares
+        Measured(values=task.by_sample(each), axes=("examples",), scale="log") for each in squares
     )  # (P, m) each
     return whole, above
 
@@ -149,8 +148,6 @@ def noise_level(noise: float, task: Task, points: int) -> Measured:
     return replace(Measured.exact(value, "examples"), label=NOISE)
 
 
-def keyed(
-    measures: Mapping[str, Measured], suffix: str = "", **keys: object
-) -> dict[str, Measured]:
+def keyed(measures: Measures, suffix: str = "", **keys: object) -> dict[str, Measured]:
     """The measures with further columns in their tables, and with a suffix to their names."""
     return {f"{name}{suffix}": replace(each, keys=keys) for name, each in measures.items()}

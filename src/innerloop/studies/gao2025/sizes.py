@@ -3,7 +3,6 @@
 from matplotlib.figure import Figure
 
 from innerloop.analysis import Measured, drawing
-from innerloop.analysis.drawing import ERROR
 from innerloop.studies.claim import Claim
 from innerloop.studies.gao2025 import samples
 from innerloop.studies.lab import Lab
@@ -40,7 +39,7 @@ def _fig4_runs(scale: Scale) -> Runs:
 def _draw_fig4(tables: Tables) -> Figure:
     figure, axes = drawing.facets(
         tables["by-examples"], "varied", x="examples", title=lambda kind: f"number of {kind}",
-        names=(samples.SAMPLES, ERROR), columns=2, size=(4.2, 3.3),
+        names=(samples.SAMPLES, drawing.ERROR), columns=2, size=(4.2, 3.3),
     )  # fmt: skip
     drawing.legend(figure, axes.values())
     return figure

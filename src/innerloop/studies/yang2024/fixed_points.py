@@ -5,7 +5,6 @@ from dataclasses import replace
 from matplotlib.figure import Figure
 
 from innerloop.analysis import Measured, Statistic, drawing
-from innerloop.analysis.drawing import ERROR, EXAMPLES
 from innerloop.learners import OLS
 from innerloop.models.block import Block
 from innerloop.studies.claim import Claim, at_least, at_most, between
@@ -16,6 +15,7 @@ from innerloop.studies.yang2024.shared import KINDS, MATCHES, STAYS, errors_of
 
 BEYOND = 5
 """How many times the trained loops a model is run for."""
+_FIG3_LABELS = {"injected": "with injection", "tied": "without injection"}
 
 
 def _draw_fig2(tables: Tables) -> Figure:
@@ -23,9 +23,9 @@ def _draw_fig2(tables: Tables) -> Figure:
     order = (*KINDS, "least squares")
     drawing.draw_curves(left, tables["by-loop"], x="loop", order=order)
     drawing.mark(left, float(tables["sizes"]["trained loops"].iloc[0]))
-    drawing.name(left, title="error by loop, last prefix", x="loops", y=ERROR)
+    drawing.name(left, title="error by loop, last prefix", x="loops", y=drawing.ERROR)
     drawing.draw_curves(right, tables["by-examples"], x="examples", order=order, floor=1e-4)
-    drawing.name(right, title="error by examples", x=EXAMPLES, y=ERROR)
+    drawing.name(right, title="error by examples", x=drawing.EXAMPLES, y=drawing.ERROR)
     drawing.legend(figure, (left, right))
     return figure
 
@@ -104,9 +104,6 @@ def _drift(label: str, loops: str = "far beyond") -> Statistic:
     return lambda m: m[f"{label}, {loops}"] / m[f"{label}, at b loops"]
 
 
-_FIG3_LABELS = {"injected": "with injection", "tied": "without injection"}
-
-
 def _draw_fig3(tables: Tables) -> Figure:
     figure, (axes,) = drawing.panels(1, columns=1, size=(5.4, 3.4))
     order = tuple(_FIG3_LABELS.values())
@@ -115,7 +112,7 @@ def _draw_fig3(tables: Tables) -> Figure:
     for label, loops in zip(sizes["label"], sizes["trained loops"], strict=True):
         colour = drawing.COLOURS[order.index(str(label))]
         drawing.mark(axes, float(loops), label=f"trained loops, {label}", colour=colour)
-    drawing.name(axes, title="error by loop, last prefix", x="loops", y=ERROR)
+    drawing.name(axes, title="error by loop, last prefix", x="loops", y=drawing.ERROR)
     drawing.legend(figure, (axes,), columns=2)
     return figure
 

@@ -54,13 +54,12 @@ class Place(NamedTuple):
 
 
 Grids = Mapping[Scale, tuple[Place, ...]]
-FAMILIES = ("linear", "sparse", "tree", "network")
+FAMILIES = ("linear", *TITLES)
 GRIDS: Grids = {
     "smoke": (Place("linear", 4, 2), Place("linear", 2, 3), Place("linear", 4, 3)),
-    "laptop": tuple(
-        Place("linear", loops, window)
-        for window, several in ((5, (5, 10, 20, 30)), (10, (10, 20, 30)))
-        for loops in several
+    "laptop": (
+        *(Place("linear", loops, 5) for loops in (5, 10, 20, 30)),
+        *(Place("linear", loops, 10) for loops in (10, 20, 30)),
     ),
     "paper": tuple(
         Place(family, loops, window)
@@ -72,44 +71,35 @@ GRIDS: Grids = {
 """The models of figure 4 in its order: families, windows, loops."""
 NEEDED: Grids = {
     "smoke": (Place("sparse", 2, 3), *(Place(family, 4, 3) for family in TITLES)),
-    "laptop": tuple(
-        Place(family, loops, window)
-        for family, window in (("sparse", 10), ("network", 5))
-        for loops in (6, 20)
+    "laptop": (
+        *(Place("sparse", loops, 10) for loops in (6, 20)),
+        *(Place("network", loops, 5) for loops in (6, 20)),
     ),
     "paper": tuple(each for each in GRIDS["paper"] if each.window == 10 and each.family in TITLES),
 }
 """Those of figure 9: one window per family."""
 
 
-def measured(m: Averages) -> list[Place]:
-    """The models that were measured, whatever the scale."""
-    grids = (*GRIDS.values(), *NEEDED.values())
-    return sorted({place for grid in grids for place in grid if place.label in m})
+def measured(m: Averages, *families: str) -> list[Place]:
+    """The models of these families, or of all, that were measured, whatever the scale."""
+    every = {place for grids in (GRIDS, NEEDED) for grid in grids.values() for place in grid}
+    known = families or FAMILIES
+    return sorted(place for place in every if place.label in m and place.family in known)
 
 
-def drifts(m: Averages) -> dict[tuple[str, int], dict[int, Tensor]]:
+def drifts(m: Averages, *families: str) -> dict[tuple[str, int], dict[int, Tensor]]:
     """The error after all loops over that at b loops, (..) each, by family and T, and by b."""
     ratios: dict[tuple[str, int], dict[int, Tensor]] = {}
-    for place in measured(m):
+    for place in measured(m, *families):
         errors = m[place.label]  # (.., K + 1)
         ratio = errors[..., -1] / errors[..., place.loops]  # (..)
         ratios.setdefault((place.family, place.window), {})[place.loops] = ratio
     return ratios
 
 
-def fewest_loops_drift(m: Averages) -> Tensor:
-    """The drift of the smallest b on linear functions, at the T where it is smallest: (..)."""
-    linear = [own for (family, _), own in drifts(m).items() if family == "linear"]
-    return torch.stack([own[min(own)] for own in linear]).amin(dim=0)
-
-
 def largest(number: Callable[[Mapping[int, Tensor]], Tensor], *families: str) -> Statistic:
     """A number made of drifts by b, in the family and at the T where it is largest."""
-    chosen = families or FAMILIES
-    return lambda m: torch.stack(
-        [number(own) for (family, _), own in drifts(m).items() if family in chosen]
-    ).amax(dim=0)
+    return lambda m: torch.stack([number(own) for own in drifts(m, *families).values()]).amax(dim=0)
 
 
 def cost_of_few_losses(m: Averages) -> Tensor:
@@ -119,8 +109,10 @@ def cost_of_few_losses(m: Averages) -> Tensor:
     """
     costs: list[Tensor] = []
     for family in {place.family for place in measured(m)}:
-        places = [place for place in measured(m) if place.family == family]
-        errors = {(each.window, each.loops): m[each.label][..., each.loops] for each in places}
+        errors = {
+            (place.window, place.loops): m[place.label][..., place.loops]
+            for place in measured(m, family)
+        }  # (..) each
         few, many = min(errors)[0], max(errors)[0]
         both = [b for window, b in errors if window == few and (many, b) in errors]
         ratios = torch.stack([errors[few, b] / errors[many, b] for b in both], dim=-1)
@@ -142,28 +134,24 @@ def smallest_stable(drifts: Mapping[int, Tensor]) -> Tensor:
     return torch.where(several <= STAYS.at_most, loops, torch.inf).amin(dim=-1)
 
 
-def mark_trained(
-    axes: Axes, rows: pd.DataFrame, order: Sequence[str], label: str = "trained loops"
-) -> None:
+def mark_trained(axes: Axes, rows: pd.DataFrame, order: Sequence[str], label: str) -> None:
     """Mark the loops that each curve `b = ..` was trained with, in the colour of the curve."""
     for loops in sorted(set(rows["trained loops"])):
         colour = drawing.COLOURS[order.index(f"b = {loops}") % len(drawing.COLOURS)]
         drawing.mark(axes, float(loops), label=label, colour=colour)
 
 
-_AXES = {"loop": "loops (dashed: those of training)", "examples": drawing.EXAMPLES}
-
-
 def _draw_fig4(tables: Tables) -> Figure:
     table = tables["by-loop"]
     families, windows = list(dict.fromkeys(table["family"])), sorted(set(table["window"]))
     order = [f"b = {loops}" for loops in sorted(set(table["trained loops"]))]
-    places = list(product(families, _AXES, windows))
+    names = {"loop": "loops (dashed: those of training)", "examples": drawing.EXAMPLES}
+    places = list(product(families, names, windows))
     figure, axes = drawing.panels(len(places), columns=len(windows), size=(3.9, 2.8))
     for panel, (family, by, window) in zip(axes, places, strict=True):
         rows = drawing.rows_where(tables[f"by-{by}"], {"family": family, "window": window})
         drawing.draw_curves(panel, rows, x=by, order=order, log=by == "loop")
-        drawing.name(panel, title=f"{family}, T = {window}", x=_AXES[by], y=drawing.ERROR)
+        drawing.name(panel, title=f"{family}, T = {window}", x=names[by], y=drawing.ERROR)
         if by == "loop":  # without a label of their own: the axis says what the lines are
             mark_trained(panel, rows, order, label="")
         else:
@@ -181,7 +169,9 @@ def _draw_fig4(tables: Tables) -> Figure:
             sentence="Trained with few loops, a model loses its accuracy beyond them.",
             quantity="error after all loops / error at b loops, at the smallest b of each T, on "
             "linear functions (the T where it is smallest)",
-            statistic=fewest_loops_drift,
+            statistic=lambda m: torch.stack(
+                [own[min(own)] for own in drifts(m, "linear").values()]
+            ).amin(dim=0),
             criterion=at_least(2, "an error that doubles has not stayed, whether it settles "
                                "later or not"),
         ),
@@ -227,7 +217,7 @@ def _draw_fig9(tables: Tables) -> Figure:
         order=order,
     )  # fmt: skip
     for family, panel in axes.items():
-        mark_trained(panel, drawing.rows_where(table, {"family": family}), order)
+        mark_trained(panel, drawing.rows_where(table, {"family": family}), order, "trained loops")
     drawing.legend(figure, axes.values(), columns=6)
     return figure
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import torch
 from matplotlib.figure import Figure
@@ -82,7 +83,7 @@ def loops_per_layer(m: Averages) -> Tensor:
     return needed[depth] / depth
 
 
-def worse(m: Averages, size: str, choose: Callable[[Iterable[int]], int]) -> Tensor:
+def worse(m: Averages, *, size: str, choose: Callable[[Iterable[int]], int]) -> Tensor:
     """The error at b loops with the least or most of a size over that of the usual block: (..)."""
     several = by_size(m, f"at b, looped {size} = ")
     return several[choose(several)] / m[f"at b, {USUAL}"]
@@ -133,23 +134,20 @@ def _draw(tables: Tables) -> Figure:
             statistic=loops_per_layer,
             criterion=between(1.9, 3.1, "20 / 8, and a quarter of it either way"),
         ),
-        Claim(
-            name="width-helps", over="seeds", ratio=True, criterion=HIGHER,
-            sentence="A wider block comes to a lower error, up to the usual width.",
-            quantity="error at b loops, narrowest / usual width",
-            statistic=lambda m: worse(m, "D", min),
-        ),
-        Claim(
-            name="few-heads-worse", over="seeds", ratio=True, criterion=HIGHER,
-            sentence="Up to the usual number, more heads lower the error.",
-            quantity="error at b loops, fewest heads / usual number",
-            statistic=lambda m: worse(m, "h", min),
-        ),
-        Claim(
-            name="many-heads-worse", over="seeds", ratio=True, criterion=HIGHER,
-            sentence="Beyond it, more heads of fewer dimensions raise the error.",
-            quantity="error at b loops, most heads / usual number",
-            statistic=lambda m: worse(m, "h", max),
+        *(
+            Claim(
+                name=name, over="seeds", ratio=True, criterion=HIGHER, sentence=sentence,
+                quantity=f"error at b loops, {compared}",
+                statistic=partial(worse, size=size, choose=choose),
+            )
+            for name, size, choose, compared, sentence in (
+                ("width-helps", "D", min, "narrowest / usual width",
+                 "A wider block comes to a lower error, up to the usual width."),
+                ("few-heads-worse", "h", min, "fewest heads / usual number",
+                 "Up to the usual number, more heads lower the error."),
+                ("many-heads-worse", "h", max, "most heads / usual number",
+                 "Beyond it, more heads of fewer dimensions raise the error."),
+            )
         ),
     ),
     draw=_draw, runs=_runs, minutes={"smoke": 0.5, "laptop": 16, "paper": 28_000},

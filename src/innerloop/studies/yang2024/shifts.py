@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.analysis import Averages, Measured, Statistic, drawing
-from innerloop.analysis.drawing import ERROR, EXAMPLES
 from innerloop.learners import OLS
 from innerloop.studies.claim import Claim, at_most, between
 from innerloop.studies.lab import Lab
@@ -89,12 +88,6 @@ def _times(against: str, *shifts: str, part: str = "from d on") -> Statistic:
     return statistic
 
 
-def _largest_times(against: str, *shifts: str) -> Statistic:
-    """The same, of the shift where it is largest."""
-    each = [_times(against, shift) for shift in shifts]
-    return lambda m: torch.stack([statistic(m) for statistic in each]).amax(dim=0)
-
-
 def _largest_difference(m: Averages) -> Tensor:
     """How far apart looped models, averaged, and the standard one are: the larger of two shifts."""
     differences = [
@@ -117,7 +110,7 @@ def _draw(tables: Tables) -> Figure:
         # Least squares has no mean error after d noisy examples.
         if (rows["mean"].to_numpy(float) > top).any():
             cut = f"{_title(shift)} (least squares is cut)"
-            drawing.name(panel, title=cut, x=EXAMPLES, y=ERROR)
+            drawing.name(panel, title=cut, x=drawing.EXAMPLES, y=drawing.ERROR)
     drawing.legend(figure, axes.values())
     return figure
 
@@ -157,7 +150,9 @@ def _title(shift: str) -> str:
             sentence="On a subspace and in other orthants they match the deepest standard model.",
             quantity="mean error from d examples on, looped (geometric mean over b) / deepest "
             "standard, the shift of the three where it is largest",
-            statistic=_largest_times("deepest", *_ELSEWHERE),
+            statistic=lambda m: torch.stack(
+                [_times("deepest", shift)(m) for shift in _ELSEWHERE]
+            ).amax(dim=0),
         ),
         Claim(
             name="queries-alike", over="seeds",
