@@ -1,8 +1,10 @@
 """Figure 4: how many layers and heads the modules of an AlgoFormer need."""
 
+from dataclasses import replace
+
 from matplotlib.figure import Figure
 
-from innerloop.analysis import Measured, drawing
+from innerloop.analysis import drawing
 from innerloop.studies.claim import Claim
 from innerloop.studies.gao2025 import samples
 from innerloop.studies.lab import Lab
@@ -84,14 +86,12 @@ def _better(name: str, own: str, other: str, sentence: str, quantity: str) -> Cl
 def fig4(lab: Lab) -> Measures:
     """Error by sample of AlgoFormers and stacks of several sizes, without noise."""
     stacks, heads = STACKS[lab.scale], HEADS[lab.scale]
-    labels = {
-        "layers": [*map(STACK.format, stacks), *map(LAYERS.format, (1, 2))],
-        "heads": [*map(HEADED.format, heads)],
+    errors, _ = samples.sample_errors(lab, _fig4_runs(lab.scale))
+    headed = {*map(HEADED.format, heads)}
+    measures = {
+        label: replace(own, keys={"varied": "heads" if label in headed else "layers"})
+        for label, own in errors.items()
     }
-    measures: dict[str, Measured] = {}
-    for kind, own in labels.items():
-        errors, _ = samples.sample_errors(lab, own)
-        measures |= samples.keyed(errors, varied=kind)
     compared = {
         "L = 1": LAYERS.format(1), "L = 2": LAYERS.format(2),
         "shallowest stack": STACK.format(min(stacks)), "deepest stack": STACK.format(max(stacks)),

@@ -9,10 +9,18 @@ import pandas as pd
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop import learners
 from innerloop.analysis import Averages, Measured, Statistic, drawing
 from innerloop.core.errors import NotSupportedError
 from innerloop.core.learner import Learner
+from innerloop.learners import (
+    OLS,
+    Averaging,
+    Boosting,
+    GreedyTree,
+    Lasso,
+    NearestNeighbors,
+    NetworkByAdam,
+)
 from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
@@ -21,31 +29,16 @@ from innerloop.studies.yang2024.shared import KINDS, MATCHES, TITLES
 
 FEW = 10
 """Below so many examples the paper has its looped model ahead of the Lasso."""
-LASSOS = {
-    f"Lasso, {penalty:g}": learners.Lasso(penalty) for penalty in (1, 0.1, 0.01, 0.001, 0.0001)
-}
+LASSOS = {f"Lasso, {penalty:g}": Lasso(penalty) for penalty in (1, 0.1, 0.01, 0.001, 0.0001)}
 """The Lasso with each penalty of the paper's search."""
-BOOSTED = {"XGBoost": learners.Boosting(), "XGBoost on signs": learners.Boosting(signs=True)}
+BOOSTED = {"XGBoost": Boosting(), "XGBoost on signs": Boosting(signs=True)}
 """Asked about fewer prompts: they fit one prefix after the other, for hours if on all."""
-_TREES = {
-    "greedy tree": learners.GreedyTree(),
-    "greedy tree on signs": learners.GreedyTree(signs=True),
-    **BOOSTED,
-}
-_NEIGHBOURS: dict[str, Learner[Any]] = {"3 nearest neighbours": learners.NearestNeighbors()}
+_TREES = {"greedy tree": GreedyTree(), "greedy tree on signs": GreedyTree(signs=True), **BOOSTED}
+_NEIGHBOURS: dict[str, Learner[Any]] = {"3 nearest neighbours": NearestNeighbors()}
 SOLVERS: dict[str, dict[str, Learner[Any]]] = {
-    "sparse": {
-        "least squares": learners.OLS(),
-        "averaging": learners.Averaging(),
-        **_NEIGHBOURS,
-        **LASSOS,
-    },
+    "sparse": {"least squares": OLS(), "averaging": Averaging(), **_NEIGHBOURS, **LASSOS},
     "tree": {**_NEIGHBOURS, **_TREES},
-    "network": {
-        "least squares": learners.OLS(),
-        **_NEIGHBOURS,
-        "network by Adam": learners.NetworkByAdam(),
-    },
+    "network": {"least squares": OLS(), **_NEIGHBOURS, "network by Adam": NetworkByAdam()},
 }
 """What the paper draws beside the two models."""
 
