@@ -3,8 +3,9 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
+from typing import Concatenate, ParamSpec
 
 import pandas as pd
 import torch
@@ -26,6 +27,8 @@ Measures = Mapping[str, Measured]
 """What a study's function returns: measures by name, which the statistics of its claims take."""
 Runs = Mapping[str, RunConfig]
 """The models that a study needs, by a label of its own."""
+Measure = Callable[[Lab], Measures]
+"""What a study measures with the learners of one seed."""
 
 
 def no_runs(scale: Scale) -> Runs:
@@ -64,10 +67,13 @@ class Findings:
         }
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Study:
     """One row of the papers' claims: `innerloop reproduce PAPER/ID`."""
 
+    measure: Measure
+    """Called once per seed; all that it measures, by the names that the claims use."""
+    _: KW_ONLY
     paper: str
     id: str
     """The figure, table or theorem, in the paper's count: fig2, thm4.1."""
@@ -76,8 +82,6 @@ class Study:
     title: str
     claims: tuple[Claim, ...]
     """Each with its criterion, before the run."""
-    measure: Callable[[Lab], Measures]
-    """Called once per seed; all that it measures, by the names that the claims use."""
     draw: Callable[[Tables], Figure]
     """From the tables alone."""
     runs: Callable[[Scale], Runs] = no_runs
@@ -162,25 +166,17 @@ def _draws(scale: Scale) -> int:
     return 100 if scale == "smoke" else DRAWS
 
 
-def declare(
-    *,
-    paper: str,
-    id: str,
-    also: tuple[str, ...] = (),
-    title: str,
-    claims: tuple[Claim, ...],
-    draw: Callable[[Tables], Figure],
-    runs: Callable[[Scale], Runs] = no_runs,
-    minutes: Mapping[Scale, float],
-    smaller: Mapping[Scale, str] | None = None,
-    notes: tuple[str, ...] = (),
-) -> Callable[[Callable[[Lab], Measures]], Study]:
-    """Make a study of the function below: what it measures with the learners of one seed."""
+P = ParamSpec("P")
+Decorator = Callable[[Measure], Study]
 
-    def study(measure: Callable[[Lab], Measures]) -> Study:
-        return Study(
-            paper=paper, id=id, also=also, title=title, claims=claims, measure=measure, draw=draw,
-            runs=runs, minutes=minutes, smaller=smaller or {}, notes=notes,
-        )  # fmt: skip
 
-    return study
+def _decorator(study: Callable[Concatenate[Measure, P], Study]) -> Callable[P, Decorator]:
+    def declare(*args: P.args, **fields: P.kwargs) -> Decorator:
+        """Make a study of the function below: what it measures with the learners of one seed."""
+        return lambda measure: study(measure, *args, **fields)
+
+    return declare
+
+
+declare = _decorator(Study)
+"""Takes the fields of a study but `measure`, by name, as a decorator of the latter."""
