@@ -59,13 +59,6 @@ class Findings:
             notes=tuple(dict.fromkeys(note for lab, _ in seeds for note in lab.notes)),
         )
 
-    def together(self) -> Measures:
-        """The measures with the prompts of all seeds."""
-        return {
-            name: Measured.of_seeds([measures[name] for measures in self.seeds])
-            for name in self.seeds[0]
-        }
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
@@ -106,7 +99,6 @@ class Study:
 
     def judge(self, findings: Findings, scale: Scale) -> tuple[Judged, ...]:
         """Every claim with its verdict; an exact one is decided by the first seed alone."""
-        draws = _draws(scale)
         names = [claim.name for claim in self.claims]
         if len(set(names)) < len(names):
             raise ConfigurationError(f"{self.name} has two claims of one name: {names}.")
@@ -115,7 +107,7 @@ class Study:
             seeds = findings.seeds[:1] if claim.over == "exact" else findings.seeds
             try:
                 number = estimate(
-                    claim.statistic, seeds, log=claim.ratio, draws=draws,
+                    claim.statistic, seeds, log=claim.ratio, draws=_draws(scale),
                     generator=partial(self._generator, "bootstrap"),
                 )  # fmt: skip
             except KeyError as error:
@@ -128,10 +120,10 @@ class Study:
 
     def tables(self, findings: Findings, scale: Scale) -> dict[str, pd.DataFrame]:
         """The tables of all measures that have axes, and those of facts."""
+        first, *_ = seeds = findings.seeds
+        together = {name: Measured.of_seeds([own[name] for own in seeds]) for name in first}
         own = tables_of(
-            findings.together(),
-            draws=_draws(scale),
-            generator=lambda axis: self._generator(f"curve {axis}"),
+            together, draws=_draws(scale), generator=lambda axis: self._generator(f"curve {axis}")
         )
         return {**own, **findings.tables}
 

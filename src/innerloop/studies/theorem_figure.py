@@ -34,8 +34,10 @@ def draw_theorem(tables: Tables) -> Figure:
 
 def draw_steps(axes: Axes, table: pd.DataFrame, forms: Sequence[str]) -> None:
     """The worst error of all sizes after each step, and the largest bound that was stated."""
-    stated = table.assign(bound=table["truncation"] + table["rounding"])
-    worst = stated.groupby(["form", "step"], sort=False)[["error", "bound"]].max().reset_index()
+    bound = table["truncation"] + table["rounding"]
+    stated = table.loc[:, ["form", "step", "error"]].assign(bound=bound)
+    in_order = stated.sort_values("step", kind="stable")  # forms stay as they are
+    worst = in_order.groupby(["form", "step"], sort=False, as_index=False).max()
     _draw(axes, worst, forms, "step", {"bound": ("-", "stated bound")})
 
 
@@ -57,11 +59,12 @@ def _draw(
     for form, rows in table.groupby("form", sort=False):
         index = list(forms).index(str(form))
         axes.plot(
-            rows[x], _positive(rows["error"]), color=COLOURS[index], marker=MARKERS[index],
-            markersize=4.5, linestyle="none", label=f"{form}: measured", zorder=3,
+            rows[x], _positive(rows["error"].to_numpy(float)), color=COLOURS[index],
+            marker=MARKERS[index], markersize=4.5, linestyle="none", label=f"{form}: measured",
+            zorder=3,
         )  # fmt: skip
         for column, (style, _) in lines.items():
-            stated = _positive(rows[column])
+            stated = _positive(rows[column].to_numpy(float))
             axes.plot(rows[x], stated, color=COLOURS[index], linestyle=style, linewidth=1.2)
     for style, label in lines.values():
         axes.plot([], [], color="0.3", linestyle=style, linewidth=1.2, label=label)
@@ -69,6 +72,6 @@ def _draw(
     plain(axes)
 
 
-def _positive(values: pd.Series) -> np.ndarray:
+def _positive(values: np.ndarray) -> np.ndarray:
     """What a logarithmic axis can show; what is left of zeros after roundings would stretch it."""
     return np.where(np.isfinite(values) & (values > FLOOR), values, np.nan)
