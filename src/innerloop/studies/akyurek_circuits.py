@@ -16,17 +16,14 @@ from innerloop.learners.sherman_morrison import ShermanMorrison as Updates
 from innerloop.studies.equality import Equality, Limit
 from innerloop.tasks import LinearRegression
 
-HEADS = (2, 2, 0)
-"""Of the proof of lemma 1; nothing comes after the steps."""
 BEFORE = 1
 """Layers before the steps: the first primitive of both chains, which moves x."""
 SGD_CHAIN, UPDATE_CHAIN = 9, 14
 """Primitives of the printed chains, each of them a layer by lemma 1."""
 
-
 THEOREM_1, THEOREM_2 = (
     Limit(theorem=f"akyurek2022 theorem {number}", pre=BEFORE, step=chain - BEFORE, post=0,
-          heads=HEADS)
+          heads=(2, 2, 0))
     for number, chain in ((1, SGD_CHAIN), (2, UPDATE_CHAIN))
 )  # fmt: skip
 """The layers of a step of gradient descent, and of a Sherman-Morrison update, as printed."""

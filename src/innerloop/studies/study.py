@@ -120,8 +120,8 @@ class Study:
 
     def tables(self, findings: Findings, scale: Scale) -> dict[str, pd.DataFrame]:
         """The tables of all measures that have axes, and those of facts."""
-        first, *_ = seeds = findings.seeds
-        together = {name: Measured.of_seeds([own[name] for own in seeds]) for name in first}
+        seeds = findings.seeds
+        together = {name: Measured.of_seeds([own[name] for own in seeds]) for name in seeds[0]}
         own = tables_of(
             together, draws=_draws(scale), generator=lambda axis: self._generator(f"curve {axis}")
         )
