@@ -126,9 +126,10 @@ def _defining(module: str, name: str) -> str:
     if file is None or not _is_package(module):
         return module
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        for alias in node.names if isinstance(node, ast.ImportFrom) else ():
-            if (alias.asname or alias.name) == name:
-                return _defining(_absolute(node, module), alias.name)
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return _defining(_absolute(node, module), alias.name)
     return module
 
 
