@@ -20,7 +20,7 @@ from innerloop.core.files import require_file_place, write_atomically
 from innerloop.core.settings import parse_settings
 from innerloop.models.checkpoint import save
 from innerloop.report.words import count
-from innerloop.studies.circuits import shape_of
+from innerloop.studies.circuits import Shape
 
 CIRCUIT = "circuit.json"
 """Beside config.json and weights.safetensors: what the weights were compiled from."""
@@ -97,7 +97,6 @@ def compile_(
 
 def describe(blueprint: Blueprint, settings: CircuitSettings) -> dict[str, Any]:
     """All that is known of a circuit but its weights, as `circuit.json` holds it."""
-    shape = shape_of(blueprint)
     bounds = [(step, blueprint.bound(step)) for step in range(blueprint.steps + 1)]
     return {
         "name": blueprint.name,
@@ -105,10 +104,10 @@ def describe(blueprint: Blueprint, settings: CircuitSettings) -> dict[str, Any]:
         "source": blueprint.source,
         "algorithm": blueprint.algorithm,
         "form": blueprint.form,
-        "layers": shape.layers,
-        "heads": max(shape.heads),
-        "width": shape.width,
-        "mask": shape.mask,
+        "layers": blueprint.layers,
+        "heads": blueprint.heads,
+        "width": Shape.of(blueprint).width,
+        "mask": blueprint.mask,
         "slots": [
             {"slot": name, "offset": offset, "size": size}
             for name, offset, size in slot_table(blueprint)

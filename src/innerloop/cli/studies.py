@@ -3,6 +3,7 @@
 import json as json_module
 import textwrap
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ from innerloop.core.settings import written_as
 from innerloop.report.joined import choose
 from innerloop.report.words import SIGNS, changed_since, count, duration, measured, why
 from innerloop.studies.claim import Claim, Judged
-from innerloop.studies.result import Result, claim_record, read_results
+from innerloop.studies.result import Result, in_json, read_results
 from innerloop.studies.study import Study
 from innerloop.studies.table import PAPERS, STUDIES, find_studies
 from innerloop.training.config import FOLLOWS_TASK, RunConfig
@@ -158,7 +159,7 @@ def _record(study: Study, result: Result | None) -> dict[str, Any]:
         "title": study.title,
         "minutes": dict(study.minutes),
         "smaller": dict(study.smaller),
-        "claims": [claim_record(claim) for claim in study.claims],
+        "claims": [in_json(asdict(claim.statement)) for claim in study.claims],
         "runs": {scale: _keys(study.runs(scale)) for scale in SCALES},
         "found": None
         if result is None
