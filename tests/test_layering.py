@@ -5,9 +5,11 @@ behind its arrow; the core is open to all. Change both together.
 """
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -121,6 +123,32 @@ def test_every_folder_is_a_room() -> None:
     folders = {path.name for path in SOURCE.iterdir() if path.is_dir() and list(path.glob("*.py"))}
     assert folders <= set(ARROWS)
     assert {"core", "tasks", "learners"} <= folders
+
+
+def on_the_map() -> dict[str, list[str]]:
+    """The files that docs/architecture.md names, as patterns, by room; folders end in a slash."""
+    text = (SOURCE.parents[1] / "docs" / "architecture.md").read_text("utf-8")
+    block = text.split("```\nsrc/innerloop/\n")[1].split("\ntests/")[0]
+    rooms: dict[str, list[str]] = {}
+    room = ""
+    for line in block.splitlines():
+        if heading := re.match(r"  (\w+)/ ", line):
+            room = heading[1]
+        rooms.setdefault(room, []).extend(re.findall(r"(?<=[ ])[\w*]+(?:\.py|/)(?= |$)", line))
+    return {room: [name for name in names if name != f"{room}/"] for room, names in rooms.items()}
+
+
+def test_every_module_has_its_place_on_the_map() -> None:
+    for room, patterns in on_the_map().items():
+        if room == "cli":  # one file per verb
+            continue
+        files = {path.name for path in (SOURCE / room).glob("*.py")} - {"__init__.py"}
+        files |= {f"{path.name}/" for path in (SOURCE / room).iterdir() if list(path.glob("*.py"))}
+        lost = {file for file in files if not any(fnmatch(file, each) for each in patterns)}
+        assert not lost, f"docs/architecture.md does not name {sorted(lost)} of {room}"
+        gone = [each for each in patterns if not any(fnmatch(file, each) for file in files)]
+        assert not gone, f"docs/architecture.md names {gone} in {room}, which are not there"
+    assert set(on_the_map()) == set(ARROWS) - {"language"}
 
 
 BAD_IMPORTS = {

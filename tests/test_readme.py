@@ -18,8 +18,8 @@ def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for block in blocks:
         exec(compile(block, README.name, "exec"), namespace)
     assert (tmp_path / "errors.png").stat().st_size > 10_000
-    assert namespace["found"].family == "Newton"
-    assert namespace["found"].parameters["steps"] == 6
+    assert namespace["answer"].family == "Newton"
+    assert namespace["answer"].parameters["steps"] == 6
     assert set(namespace["table"]["learner"]) == {
         "OLS",
         "Ridge(penalty=0.25)",

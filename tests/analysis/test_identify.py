@@ -18,8 +18,9 @@ from innerloop.analysis.candidates import (
 from innerloop.analysis.identify import Identification, identify
 from innerloop.analysis.identify_figure import draw_identification
 from innerloop.core.errors import ConfigurationError
-from innerloop.core.iterate import trajectory
+from innerloop.core.iterate import predict, trajectory
 from innerloop.core.learner import Learner
+from innerloop.core.prompt import Prompt
 from innerloop.learners import (
     OLS,
     Bayes,
@@ -200,6 +201,22 @@ def test_what_does_not_explain_is_no_equivalent() -> None:
     assert (found.family, found.equivalents) == ("explains", ())
     unexplained = dict(zip(found.ranking["family"], found.ranking["unexplained"], strict=True))
     assert unexplained[explains.name] < 1e-6 < 0.99 < unexplained[simpler.name]
+
+
+def test_sureness_is_the_share_of_draws_that_agree() -> None:
+    """On one prompt in eight 1.7 times the answer: that leaves 5%, and draws lie on both sides."""
+
+    def function(xs: Tensor, ys: Tensor) -> Tensor:
+        line = predict(OLS(), Prompt(xs=xs, ys=ys))  # (B, n, 1)
+        return torch.where(xs[:, :1, :1] > 1.15, 1.7 * line, line)  # (B, n, 1)
+
+    given = [Candidate(family=Family("OLS", 0), learner=OLS())]
+    task = LinearRegression(dims=2, dtype="float64")
+    result = identify(
+        FromFunction(function), task, points=8, prompts=64, draws=400, candidates=given
+    )
+    unexplained = float(result.ranking["unexplained"].iloc[0])
+    assert 0 < result.sureness < 1, (unexplained, result.family)
 
 
 def test_one_prompt_is_too_few() -> None:

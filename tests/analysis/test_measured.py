@@ -95,6 +95,17 @@ def test_several_seeds_have_students_interval_and_one_has_the_bootstraps() -> No
     assert ratio(together, together).seeds == (1.0, 1.0, 1.0)
 
 
+def test_what_any_seed_leaves_out_does_not_count() -> None:
+    every = Measured(values=torch.tensor([1.0, 3.0]))
+    some = replace(every, counted=torch.tensor([True, False]))
+    for seeds, masks in (((every, some), [[1, 1], [1, 0]]), ((some, every), [[1, 0], [1, 1]])):
+        together = Measured.of_seeds(seeds)
+        assert together.counted is not None
+        assert together.counted.view(2, 2).int().tolist() == masks
+        assert float(together.interval().value) == pytest.approx(5 / 3)
+    assert Measured.of_seeds([every, every]).counted is None
+
+
 def test_a_table_has_a_row_per_place_that_counts() -> None:
     counted = torch.ones(6, 3, 4, dtype=torch.bool)
     counted[:, 2, 3] = False

@@ -19,7 +19,7 @@ from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import EXACT_CIRCUIT
 from innerloop.learners import GradientDescent
 from innerloop.models import load, save
-from innerloop.studies.circuits import LOOSEST, summarise, verify_circuit
+from innerloop.studies.circuits import LOOSEST, Summary, verify_circuit
 from innerloop.studies.equality import Equality
 from innerloop.studies.gao_representation import ROWS, chain_learner
 
@@ -43,8 +43,11 @@ def test_every_step_is_gradient_descent_within_the_bound(row: Equality) -> None:
     assert len(cases) == 8
     for case in cases:
         assert case.holds, str(case)
-        assert case.shape.beyond(row.limit(row.settings(case.dims, case.points))) == []
-    loose = summarise(cases).looseness
+        assert (
+            case.shape.beyond(row.limit(row.settings(case.blueprint.dims, case.blueprint.points)))
+            == []
+        )
+    loose = Summary(cases).looseness
     assert loose is not None
     assert loose <= LOOSEST
 

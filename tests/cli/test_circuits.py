@@ -171,7 +171,9 @@ def test_all_circuits_at_a_small_size(capsys: pytest.CaptureFixture[str], tmp_pa
 def test_one_circuit_by_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     numbers = tmp_path / "numbers.json"
     words = ["newton-relu", "--dims", "1,3", "--points", "4", "--json", str(numbers)]
-    assert run(capsys, "verify", *words)[0] == 0
+    code, out, _ = run(capsys, "verify", *words)
+    assert code == 0
+    assert "width 16" in out, "the largest of all sizes"
     assert [(case["dims"], case["points"]) for case in read(numbers)] == [(1, 4), (3, 4)]
 
 

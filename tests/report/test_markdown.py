@@ -23,7 +23,7 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Result]:
 
 
 def two_hours(results: Sequence[Result]) -> TrainingTime:
-    """An hour a result by the clock, on a machine that had much else to do."""
+    """An hour per result by the clock, on a machine that had much else to do."""
     return TrainingTime(3600.0 * len(results), 900.0 * len(results))
 
 
@@ -76,8 +76,8 @@ def test_one_study_again_leaves_the_others(two: list[Result], tmp_path: Path) ->
     docs = tmp_path / "docs"
     write_docs(docs, two)
     before = files(docs)
-    told = write_docs(docs, two[1:])
-    assert [result.name for result in told] == ["yang2024/fig2", "chen2025/thm4.2"]
+    everything = write_docs(docs, two[1:])
+    assert [result.name for result in everything] == ["yang2024/fig2", "chen2025/thm4.2"]
     assert files(docs) == before
 
 
@@ -109,11 +109,13 @@ def test_a_file_of_somebody_else_is_not_written_over(two: list[Result], tmp_path
     assert files(tmp_path / "docs") == {"README.md": b"mine"}
 
 
-def test_the_readme_gets_a_row_a_study_between_its_lines(two: list[Result], tmp_path: Path) -> None:
+def test_the_readme_gets_a_row_per_study_between_its_lines(
+    two: list[Result], tmp_path: Path
+) -> None:
     docs, readme = tmp_path / "docs" / "results", tmp_path / "README.md"
     readme.write_text(f"before\n\n{BEGIN}\nold words\n{END}\n\nafter\n")
-    told = write_docs(docs, two)
-    write_summary(readme, told, docs)
+    written = write_docs(docs, two)
+    write_summary(readme, written, docs)
     text = readme.read_text("utf-8")
     assert text.startswith(f"before\n\n{BEGIN}\n")
     assert text.endswith(f"{END}\n\nafter\n")
@@ -122,7 +124,7 @@ def test_the_readme_gets_a_row_a_study_between_its_lines(two: list[Result], tmp_
     assert links == [("docs/results/yang2024.md", "fig2"), ("docs/results/chen2025.md", "thm4.2")]
     assert all((tmp_path / file).is_file() for file, _ in links)
     assert text.count("1 confirmed, 1 not confirmed, 3 inconclusive") == 2
-    write_summary(readme, told, docs)
+    write_summary(readme, written, docs)
     assert readme.read_text("utf-8") == text
 
 

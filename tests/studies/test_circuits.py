@@ -1,5 +1,6 @@
 """Every circuit against its algorithm, after every step: the table, all of it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,11 @@ from innerloop.models import load, save
 from innerloop.studies.circuits import (
     LOOSEST,
     TABLE,
+    Case,
+    Shape,
+    Summary,
     compare,
     rows_of,
-    shape_of,
-    summarise,
     verify_circuit,
 )
 from innerloop.studies.equality import Equality, Limit
@@ -60,8 +62,8 @@ def test_a_circuit_is_its_algorithm_at_every_size(row: Equality) -> None:
     cases = list(verify_circuit(row))
     assert len(cases) == len(row.dims) * len(row.points)
     for case in cases:
-        assert case.holds, (case.dims, case.points, str(case.verification))
-    summary = summarise(cases)
+        assert case.holds, (case.blueprint.dims, case.blueprint.points, str(case.verification))
+    summary = Summary(cases)
     assert summary.holds
     if summary.looseness is not None:
         assert summary.looseness <= LOOSEST
@@ -72,7 +74,7 @@ def test_layers_heads_and_width_are_within_the_theorem(row: Equality) -> None:
     """At the smallest and the largest size: nothing falls as they grow."""
     for end in (min, max):
         settings = row.settings(end(row.dims), end(row.points))
-        assert shape_of(settings.blueprint()).beyond(row.limit(settings)) == []
+        assert Shape.of(settings.blueprint()).beyond(row.limit(settings)) == []
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -120,7 +122,7 @@ def test_a_saved_circuit_answers_bit_for_bit(row: Equality, tmp_path: Path) -> N
 
 def test_what_is_beyond_a_theorem_is_told() -> None:
     row = rows_of("newton-relu")[0]
-    shape = shape_of(row.settings(*SMALL).blueprint())
+    shape = Shape.of(row.settings(*SMALL).blueprint())
     small = Limit(theorem="nobody's", pre=1, step=1, post=0, heads=(2, 1, 2), width=11)
     assert shape.beyond(small) == [
         "2 layers before the steps, nobody's has 1",
@@ -133,12 +135,21 @@ def test_what_is_beyond_a_theorem_is_told() -> None:
 def test_a_summary_is_the_worst_of_its_cases() -> None:
     row = rows_of("newton-relu")[0]
     cases = list(verify_circuit(row, dims=[1, 3], points=[4], seeds=2, prompts=2))
-    assert [(case.dims, case.points) for case in cases] == [(1, 4), (3, 4)]
-    summary = summarise(cases)
-    assert summary.worst == max(error for case in cases for error in case.errors)
+    assert [(case.blueprint.dims, case.blueprint.points) for case in cases] == [(1, 4), (3, 4)]
+    summary = Summary(cases)
+    assert max(summary.errors) == max(error for case in cases for error in case.errors)
     assert summary.errors[0] == max(case.errors[0] for case in cases)
-    assert (summary.width, summary.sizes, summary.looseness) == (16, 2, None)
+    assert (cases[1].shape.width, summary.looseness) == (16, None)
     assert summary.bound == EXACT_CIRCUIT
+    assert summary.holds
+    assert not Summary([cases[0], failed(cases[1])]).holds
+
+
+def failed(case: Case) -> Case:
+    """The same with an error beyond its bound in the last step."""
+    *steps, last = case.verification.steps
+    worse = replace(last, error=2 * last.tolerance)
+    return replace(case, verification=replace(case.verification, steps=(*steps, worse)))
 
 
 def test_mistakes_are_one_sentence() -> None:

@@ -30,6 +30,7 @@ def measured(value: float, low: float, high: float, seeds: int = 1) -> Estimate:
         (0.9, 1.1, "inconclusive"),
         (1.1, 2.0, "not confirmed"),
         (math.nan, 1.0, "inconclusive"),
+        (2.0, math.nan, "inconclusive"),
         (math.inf, math.inf, "not confirmed"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,10 @@ from innerloop.analysis import Estimate, Measured, estimate
 from innerloop.core.learner import Learner
 from innerloop.core.task import Task
 from innerloop.learners import OLS, GradientDescent
-from innerloop.studies.gao2025 import fig2a, fig2b, fig2c, fig3, fig5
-from innerloop.studies.gao2025.loops import GRID, algoformer_of_loops, growths
+from innerloop.studies.gao2025 import fig2a, fig2b, fig2c, fig3, fig4, fig5
+from innerloop.studies.gao2025.loops import GRID, growths
 from innerloop.studies.gao2025.models import SERIES_NOISE
-from innerloop.studies.gao2025.newton import ALGORITHMS, OWN, compared
+from innerloop.studies.gao2025.newton import OWN
 from innerloop.studies.gao2025.samples import (
     ABOVE,
     early,
@@ -25,12 +26,7 @@ from innerloop.studies.gao2025.samples import (
     three_models,
     with_and_without_noise,
 )
-from innerloop.studies.gao2025.sizes import (
-    HEADS,
-    USUAL_HEADS,
-    algoformer_of_heads,
-    algoformer_of_layers,
-)
+from innerloop.studies.gao2025.sizes import HEADS, USUAL_HEADS
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Study
 from innerloop.studies.table import find_studies
@@ -42,6 +38,7 @@ from innerloop.tasks import (
 )
 from innerloop.training.families import SCALES, Scale
 from innerloop.training.recipes import find_recipe
+from innerloop.training.run import Run
 
 
 @pytest.fixture
@@ -168,37 +165,38 @@ def test_what_figure_3_compares() -> None:
     assert quantity(fig3, "loops-help", measures).value == pytest.approx(0.2)
 
 
-def in_its_place(lab: Lab, own: Learner[Any], noise: float) -> dict[str, Measured]:
+def in_its_place(own: Learner[Any]) -> dict[str, Measured]:
     """What figure 5 measures with a known learner in the AlgoFormer's place."""
-    task = LinearRegression(dims=5, noise=noise)
-    prompt = lab.draw(task, 11, prompts=256)
-    return compared(lab, {OWN: own, **ALGORITHMS}, prompt, task, noise)
+    configs = fig5.runs("laptop")
+    runs = {label: Run(Path("none"), config) for label, config in configs.items()}
+    lab = Lab(study="gao2025/test", scale="laptop", runs=runs, learners=dict.fromkeys(runs, own))
+    return dict(fig5.measure(lab))
 
 
-def test_least_squares_in_the_algoformers_place(lab: Lab) -> None:
-    measures = in_its_place(lab, OLS(), 0.0)
+def test_least_squares_in_the_algoformers_place() -> None:
+    measures = in_its_place(OLS())
     assert quantity(fig5, "ahead-of-gradient-descent-early", measures).high < 1
     assert quantity(fig5, "ahead-of-newton-early", measures).value == pytest.approx(1, abs=0.02)
+    # With noise it is not the best.
+    assert quantity(fig5, "better-at-noise-1", measures).low > 1
 
 
-def test_gradient_descent_in_the_algoformers_place(lab: Lab) -> None:
-    measures = in_its_place(lab, GradientDescent(10), 0.0)
+def test_gradient_descent_in_the_algoformers_place() -> None:
+    measures = in_its_place(GradientDescent(10))
     assert quantity(fig5, "ahead-of-gradient-descent-early", measures).low > 1
     assert quantity(fig5, "ahead-of-newton-early", measures).low > 1
     assert quantity(fig5, "newton-wins-late", measures).high < 1e-3
 
 
-def test_least_squares_is_not_the_best_with_noise(lab: Lab) -> None:
-    measures = in_its_place(lab, OLS(), 1.0)
-    assert quantity(fig5, "better-at-noise-1", measures).low > 1
+def test_most_steps_are_not_the_best_with_noise() -> None:
     # With noise fewer steps are better: to have as many as are drawn is not to be the best.
-    measures = in_its_place(lab, GradientDescent(20), 1.0)
+    measures = in_its_place(GradientDescent(20))
     assert quantity(fig5, "better-at-noise-1", measures).value == 1
     assert quantity(fig5, "best-at-noise-1", measures).low > 1
 
 
-def test_newton_wins_in_the_median_which_does_not_hear_outliers(lab: Lab) -> None:
-    measures = in_its_place(lab, GradientDescent(10), 0.0)
+def test_newton_wins_in_the_median_which_does_not_hear_outliers() -> None:
+    measures = in_its_place(GradientDescent(10))
     values = {"Newton, 20, at the end": 2.0, f"{OWN}, at the end": 4.0}
     for name, value in values.items():
         measures[name].values[:] = value
@@ -216,17 +214,17 @@ def test_runs_are_what_their_labels_say(scale: Scale) -> None:
         assert label.endswith(f"sigma {config.model_dump()['task']['noise']:g}")
     for config in fig2b.runs(scale).values():
         assert config.model_dump()["task"]["noise"] == SERIES_NOISE
-    for loops, window in GRID[scale]:
-        config = algoformer_of_loops(scale, loops, window)
+    for (loops, window), config in zip(GRID[scale], fig3.runs(scale).values(), strict=True):
         assert (config.trained_loops, config.window) == (loops, window)
     assert USUAL_HEADS[scale] in HEADS[scale]
-    usual = algoformer_of_heads(scale, USUAL_HEADS[scale])
-    assert usual.key() == algoformer_of_layers(scale, 1).key()
+    sizes = fig4.runs(scale)
+    usual = sizes[f"AlgoFormer, h = {USUAL_HEADS[scale]}"]
+    assert usual.key() == sizes["AlgoFormer, L = 1"].key()
 
 
 def test_studies_share_the_recipes_runs() -> None:
     recipe = find_recipe("algoformer-representation")
-    assert algoformer_of_loops("laptop", 12, 6).key() == recipe.key()
+    assert fig3.runs("laptop")["T = 12, dT = 6"].key() == recipe.key()
     assert three_models("representation", "laptop")["AlgoFormer"].key() == recipe.key()
 
 

@@ -15,7 +15,7 @@ from innerloop.learners import OLS
 from innerloop.models.linear_looped import LinearLoopedTransformer
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Study
-from innerloop.studies.yang2024.families import LASSOS, few_and_more, fig10, with_examples
+from innerloop.studies.yang2024.families import LASSOS, few_and_more, fig10
 from innerloop.studies.yang2024.probes import by_step, end_and_quarter, fig8, with_weights_of_one
 from innerloop.studies.yang2024.sparsity import fig11
 from innerloop.tasks import LinearRegression, SparseLinearRegression
@@ -48,8 +48,6 @@ def by_examples(values: torch.Tensor) -> Measured:
 
 def test_few_examples_leave_out_the_empty_prefix() -> None:
     errors = by_examples(torch.tensor([[100.0, 1.0, 2.0, 6.0]]))  # (1, n)
-    assert with_examples(errors).values.tolist() == [3.0]
-    assert with_examples(errors, 2).values.tolist() == [1.5]
     parts = few_and_more("looped", errors, 2)
     assert {name: float(part.values) for name, part in parts.items()} == {
         "with examples, looped": 3.0,

@@ -19,8 +19,15 @@ from innerloop.studies.yang2024.distinct_prompts import (
     prompts_needed,
 )
 from innerloop.studies.yang2024.fixed_points import fig3
-from innerloop.studies.yang2024.loop_grid import Place, cost_of_few_losses, drifts, fig4
-from innerloop.studies.yang2024.loops_needed import fig9, smallest_stable
+from innerloop.studies.yang2024.loop_grid import (
+    Place,
+    cost_of_few_losses,
+    drifts,
+    fig4,
+    fig9,
+    largest,
+    smallest_stable,
+)
 from innerloop.studies.yang2024.schedules import fig17
 from innerloop.studies.yang2024.shape import SIZES, USUAL, fig7, loops_until
 from innerloop.studies.yang2024.shared import geometric_mean, shown_loops
@@ -117,10 +124,12 @@ def test_drift_takes_one_model_of_each_window() -> None:
         Place("linear", 10, 10): eight, Place("linear", 20, 10): errors,
         Place("tree", 12, 5): 9 * eight,
     }  # fmt: skip
-    # The smallest b of each window, the largest, and those of other families on their own.
-    assert sorted(drifts(of_places(grid), min, "linear").tolist()) == [2, 8]
-    assert drifts(of_places(grid), max, "linear").tolist() == [1, 1]
-    assert drifts(of_places(grid), max, "tree").tolist() == [8]
+    # By b within each window, and those of other families on their own.
+    by_loops = drifts(of_places(grid))
+    assert {key: {b: float(by) for b, by in own.items()} for key, own in by_loops.items()} == {
+        ("linear", 5): {5: 2, 20: 1}, ("linear", 10): {10: 8, 20: 1}, ("tree", 5): {12: 8}
+    }  # fmt: skip
+    assert float(largest(lambda own: own[max(own)], "linear")(of_places(grid))) == 1
     named = measures({place.label: each for place, each in grid.items()})
     # Of the smallest b the calmest window counts, of the largest the wildest and of all families.
     assert quantity(fig4, "few-loops-diverge", named).value == 2

@@ -100,8 +100,8 @@ def test_sigterm_saves_and_leaves(tmp_path: Path) -> None:
         "threads=1", "--scale", "smoke", "--store", str(tmp_path),
     ]  # fmt: skip
     child = children.start(children.run_command, words)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not any(
+    # However slow the machine: until it trains, or has ended without.
+    while child.is_alive() and not any(
         file.stat().st_size for file in tmp_path.glob("*/metrics.jsonl")
     ):
         time.sleep(0.02)

@@ -112,10 +112,10 @@ class Measured:
         if len(seeds) == 1:
             return seeds[0]
         number = torch.cat([torch.full((one.prompts,), i) for i, one in enumerate(seeds)])  # (P,)
-        counted = [_mask(one) for one in seeds]  # (P, ..) each
+        everything = all(one.counted is None for one in seeds)
         return replace(
             seeds[0], values=torch.cat([one.values for one in seeds]), seed=number,
-            counted=None if seeds[0].counted is None else torch.cat(counted),
+            counted=None if everything else torch.cat([_mask(one) for one in seeds]),
         )  # fmt: skip
 
     @property

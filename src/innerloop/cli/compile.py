@@ -21,7 +21,7 @@ from innerloop.core.files import read_json
 from innerloop.core.settings import parse_settings
 from innerloop.models.checkpoint import save
 from innerloop.report.words import count
-from innerloop.studies.circuits import shape_of
+from innerloop.studies.circuits import Shape
 
 CIRCUIT = "circuit.json"
 """Beside config.json and weights.safetensors: what the weights were compiled from."""
@@ -90,7 +90,6 @@ def compile_(
 
 def describe(blueprint: Blueprint, settings: CircuitSettings) -> dict[str, Any]:
     """All that is known of a circuit but its weights, as `circuit.json` holds it."""
-    shape = shape_of(blueprint)
     bounds = [blueprint.bound(step) for step in range(blueprint.steps + 1)]
     return {
         "name": blueprint.name,
@@ -98,10 +97,10 @@ def describe(blueprint: Blueprint, settings: CircuitSettings) -> dict[str, Any]:
         "source": blueprint.source,
         "algorithm": blueprint.algorithm,
         "form": blueprint.form,
-        "layers": shape.layers,
-        "heads": max(shape.heads),
-        "width": shape.width,
-        "mask": shape.mask,
+        "layers": blueprint.layers,
+        "heads": blueprint.heads,
+        "width": Shape.of(blueprint).width,
+        "mask": blueprint.mask,
         "slots": [{"slot": n, "offset": o, "size": s} for n, o, s in slot_table(blueprint)],
         "parts": [asdict(row) for row in layer_table(blueprint)],
         "condition": blueprint.condition,

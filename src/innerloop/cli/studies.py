@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from innerloop.core.settings import written_as
 from innerloop.report.joined import choose
 from innerloop.report.words import SIGNS, changed_since, count, duration, measured, why
 from innerloop.studies.claim import Claim, Judged
-from innerloop.studies.result import Result, claim_record, read_results
+from innerloop.studies.result import Result, in_json, read_results
 from innerloop.studies.study import Study
 from innerloop.studies.table import PAPERS, STUDIES, find_studies
 from innerloop.training.config import FOLLOWS_TASK, RunConfig
@@ -152,7 +153,7 @@ def _record(study: Study, result: Result | None) -> dict[str, Any]:
         "title": study.title,
         "minutes": dict(study.minutes),
         "smaller": dict(study.smaller),
-        "claims": [claim_record(claim) for claim in study.claims],
+        "claims": [in_json(asdict(claim.statement)) for claim in study.claims],
         "runs": {
             scale: {label: config.key() for label, config in own} for scale, own in runs.items()
         },

@@ -27,7 +27,6 @@ from innerloop.studies.circuits import (
     Summary,
     compare,
     rows_of,
-    summarise,
     verify_circuit,
 )
 from innerloop.studies.equality import Equality
@@ -87,14 +86,14 @@ def verify(
     else:
         rows = TABLE if circuit is None else rows_of(circuit)
         groups = _compare(rows, _numbers("dims", dims), _numbers("points", points), seeds)
-    summaries = [summarise(cases) for cases in groups]
+    summaries = [Summary(cases) for cases in groups]
     console = Console(highlight=False)
     console.print(verdict_table(summaries))
     all_cases = [case for cases in groups for case in cases]
     for case in all_cases:
         if not case.holds:  # where it fails first
-            sentence = f"d={case.dims}, n={case.points}: {case.verification}"
-            console.print(escape(sentence), soft_wrap=True)
+            size = f"d={case.blueprint.dims}, n={case.blueprint.points}"
+            console.print(escape(f"{size}: {case.verification}"), soft_wrap=True)
     write_json(json, [_record(case) for case in all_cases])
     if not all(summary.holds for summary in summaries):
         raise typer.Exit(1)
@@ -111,16 +110,19 @@ def verdict_table(summaries: Sequence[Summary]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for summary in summaries:
-        norm = "" if summary.norm == "none" else f", {summary.norm} norm"
-        steps = spread(len(summary.errors), SHOWN)
-        loose = summary.looseness
+        blueprints = [case.blueprint for case in summary.cases]
+        first, algorithm = blueprints[0], summary.cases[0].verification.algorithm
+        norm = "" if first.norm == "none" else f", {first.norm} norm"
+        errors, loose = summary.errors, summary.looseness
+        steps = spread(len(errors), SHOWN)
         table.add_row(
-            f"[cyan]{escape(summary.circuit)}[/]\n{escape(_without_settings(summary.algorithm))}"
-            f"\n{escape(summary.form + norm)}",
-            f"{summary.layers} layers\n{count(summary.heads, 'head')}\n"
-            f"width {summary.width}\n{summary.mask}",
+            f"[cyan]{escape(first.name)}[/]\n{escape(_without_settings(algorithm))}"
+            f"\n{escape(first.form + norm)}",
+            f"{max(own.layers for own in blueprints)} layers\n"
+            f"{count(max(own.heads for own in blueprints), 'head')}\n"
+            f"width {max(case.shape.width for case in summary.cases)}\n{first.mask}",
             "\n".join(str(step) for step in steps),
-            "\n".join(f"{summary.errors[step]:.1e}" for step in steps),
+            "\n".join(f"{errors[step]:.1e}" for step in steps),
             f"{summary.bound:.1e}" + ("" if loose is None else f"\n{loose:.1f} x"),
             "holds" if summary.holds else "[red]fails[/]",
         )
@@ -156,18 +158,19 @@ def _folder(folder: Path, seeds: int) -> list[Case]:
 
 def _record(case: Case) -> dict[str, Any]:
     """A case as JSON has it: one entry per step."""
+    blueprint = case.blueprint
     return {
-        "circuit": case.circuit,
-        "form": case.form,
-        "norm": case.norm,
-        "source": case.source,
-        "algorithm": case.algorithm,
-        "dims": case.dims,
-        "points": case.points,
-        "layers": case.shape.layers,
-        "heads": max(case.shape.heads),
+        "circuit": blueprint.name,
+        "form": blueprint.form,
+        "norm": blueprint.norm,
+        "source": blueprint.source,
+        "algorithm": case.verification.algorithm,
+        "dims": blueprint.dims,
+        "points": blueprint.points,
+        "layers": blueprint.layers,
+        "heads": blueprint.heads,
         "width": case.shape.width,
-        "mask": case.shape.mask,
+        "mask": blueprint.mask,
         "holds": case.holds,
         "steps": [
             {"step": step, "error": error if isfinite(error) else None, **asdict(bound)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from typing import get_args
 
 import pandas as pd
 
@@ -9,22 +10,16 @@ from innerloop.report.page import Cell, Page, Section
 from innerloop.report.study_page import anchor, here, study_sections, verdict_cell
 from innerloop.report.words import duration, figures, paper_title, scales, tally, versions
 from innerloop.studies.result import Result
+from innerloop.studies.study import Scale
 from innerloop.studies.table import PAPERS, STUDIES
-
-PREFERRED = ("paper", "laptop", "smoke")
-"""Where a study has results at several scales, the one that says most."""
 
 
 def choose(results: Iterable[Result], scale: str | None = None) -> list[Result]:
     """One result per study, in the order of the papers: of a scale, or of the largest there is."""
-    best: dict[str, Result] = {}
-    for result in results:
-        if scale not in (None, result.scale):
-            continue
-        known = best.get(result.name)
-        if known is None or _rank(result) < _rank(known):
-            best[result.name] = result
-    return in_order(best.values())
+    wanted = [result for result in results if scale in (None, result.scale)]
+    # From the smallest on: of several scales, the one that says most stays.
+    by_scale = sorted(wanted, key=lambda result: get_args(Scale).index(result.scale))
+    return in_order({result.name: result for result in by_scale}.values())
 
 
 def in_order(results: Iterable[Result]) -> list[Result]:
@@ -74,7 +69,3 @@ def summary_table(results: Sequence[Result]) -> pd.DataFrame:
         for judged in result.claims
     ]
     return pd.DataFrame(rows)
-
-
-def _rank(result: Result) -> int:
-    return PREFERRED.index(result.scale)

@@ -70,10 +70,9 @@ def write_summary(readme: Path, results: Sequence[Result], folder: Path) -> Path
     # Links are relative to the file that holds them, and have slashes on every system.
     there = Path(os.path.relpath(folder, readme.absolute().parent)).as_posix()
     rows = [
-        (f"[{result.paper} {_text(figures(result))}]({there}/{_page_of(result)}#{_stem(result)})",
-         _text(result.title), result.verdicts)
+        (_link(result, figures(result), f"{there}/"), _text(result.title), result.verdicts)
         for result in results
-    ]  # fmt: skip
+    ]
     summary = f"{tally(results)}. Scale: {scales(results)}."
     table = _table(("study", "what it is about", "claims"), rows)
     return _write(readme, f"{before}{BEGIN}\n{summary}\n\n{table}{END}{after}".encode())
@@ -95,25 +94,19 @@ def require_place(readme: Path) -> tuple[str, str]:
 
 def _pages(results: Sequence[Result], training: TrainingTime | None) -> dict[str, bytes]:
     pages = {"README.md": _overview(results, training).encode()}
-    for _, own in groupby(results, key=lambda result: result.paper):
-        several = list(own)
-        pages[_page_of(several[0])] = _paper(several).encode()
+    for paper, own in groupby(results, key=lambda result: result.paper):
+        pages[f"{slug(paper)}.md"] = _paper(paper, list(own)).encode()
     return pages
 
 
 def _overview(results: Sequence[Result], training: TrainingTime | None) -> str:
     """The page of all studies."""
     rows = [
-        (f"[{result.paper} {_text(figures(result))}]({_page_of(result)}#{_stem(result)})",
-         _text(result.title), result.verdicts,
+        (_link(result, figures(result)), _text(result.title), result.verdicts,
          duration(result.training_seconds) if result.runs else "-", duration(result.seconds))
         for result in results
     ]  # fmt: skip
-    smaller = [
-        (f"[{result.paper} {result.id}]({_page_of(result)}#{_stem(result)})", _text(result.smaller))
-        for result in results
-        if result.smaller
-    ]
+    smaller = [(_link(own, own.id), _text(own.smaller)) for own in results if own.smaller]
     time = f"Measuring took {duration(sum(result.seconds for result in results))}"
     if training is not None:
         time += f", training {duration(training.seconds)}, each run counted once"
@@ -144,9 +137,8 @@ def _overview(results: Sequence[Result], training: TrainingTime | None) -> str:
     )
 
 
-def _paper(results: Sequence[Result]) -> str:
+def _paper(paper: str, results: Sequence[Result]) -> str:
     """The page of one paper's studies."""
-    paper = results[0].paper
     lines = [f"# {_text(paper_title(paper))}\n", f"{paper}. {tally(results)}.\n"]
     for result in results:
         lines += _study(result)
@@ -154,20 +146,20 @@ def _paper(results: Sequence[Result]) -> str:
 
 
 def _study(result: Result) -> list[str]:
-    place = f"{slug(result.paper)}/{_stem(result)}"
-    tables = [f"[{name}]({place}-{slug(name)}.csv)" for name in result.tables]
+    numbers, picture, *tables = _names_of(result)
+    links = [f"[{name}]({file})" for name, file in zip(result.tables, tables, strict=True)]
     headings = ("claim", "measured", "in the paper", "here", "criterion", "verdict")
     facts = [
         f"- {fact.heading}: " + (f"`{fact.text}`" if fact.code else _text(fact.text))
         for fact in facts_of(result)
     ]
     return [
-        f'<a id="{_stem(result)}"></a>\n',
+        f'<a id="{slug(result.id)}"></a>\n',
         f"## {_text(figures(result))}: {_text(result.title)}\n",
         _table(headings, [_claim(judged) for judged in result.claims]),
-        f"![{_text(result.title)}]({place}.png)\n",
+        f"![{_text(result.title)}]({picture})\n",
         *facts,
-        f"- numbers: {', '.join(tables)}, [claims]({place}.json)\n",
+        f"- numbers: {', '.join(links)}, [claims]({numbers})\n",
     ]
 
 
@@ -195,12 +187,10 @@ def _text(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>|~$])", r"\\\1", " ".join(text.split()))
 
 
-def _stem(result: Result) -> str:
-    return slug(result.id)
-
-
-def _page_of(result: Result) -> str:
-    return f"{slug(result.paper)}.md"
+def _link(result: Result, words: str, folder: str = "") -> str:
+    """A link to a study on the page of its paper."""
+    page = f"{folder}{slug(result.paper)}.md"
+    return f"[{result.paper} {_text(words)}]({page}#{slug(result.id)})"
 
 
 def _files_of(result: Result) -> dict[str, bytes]:
@@ -211,7 +201,7 @@ def _files_of(result: Result) -> dict[str, bytes]:
 
 
 def _names_of(result: Result) -> list[str]:
-    place = f"{slug(result.paper)}/{_stem(result)}"
+    place = f"{slug(result.paper)}/{slug(result.id)}"
     tables = [f"{place}-{slug(name)}.csv" for name in result.tables]
     return [f"{place}.json", f"{place}.png", *tables]
 

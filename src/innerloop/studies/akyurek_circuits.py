@@ -16,61 +16,39 @@ from innerloop.learners.sherman_morrison import ShermanMorrison as Updates
 from innerloop.studies.equality import Equality, Limit
 from innerloop.tasks import LinearRegression
 
-HEADS = (2, 2, 0)
-"""Of the proof of lemma 1; nothing comes after the steps."""
 BEFORE = 1
 """Layers before the steps: the first primitive of both chains, which moves x."""
 SGD_CHAIN, UPDATE_CHAIN = 9, 14
 """Primitives of the printed chains, each of them a layer by lemma 1."""
 
-
-def gradient_descent_in_turn(settings: Sgd) -> InTurn:
-    """Online gradient descent, one example per step."""
-    return InTurn(OnlineGradientDescent(settings.rate, settings.penalty), settings.steps)
-
-
-def updates_in_turn(settings: ShermanMorrison) -> InTurn:
-    """Recursive least squares, one example per step."""
-    return InTurn(Updates(settings.penalty), settings.steps)
-
-
-def ridge_in_turn(settings: ShermanMorrison) -> InTurn:
-    """Ridge regression on the examples that were taken in."""
-    return InTurn(Ridge(settings.penalty), settings.steps)
-
-
-def clean_regression(settings: Sgd) -> LinearRegression:
-    """Linear functions without noise."""
-    return LinearRegression(dims=settings.dims, dtype="float64")
-
-
-def noisy_regression(settings: ShermanMorrison) -> LinearRegression:
-    """Linear functions with the noise that the penalty is right for: its square is the penalty."""
-    return LinearRegression(dims=settings.dims, noise=settings.penalty**0.5, dtype="float64")
-
-
 THEOREM_1, THEOREM_2 = (
     Limit(theorem=f"akyurek2022 theorem {number}", pre=BEFORE, step=chain - BEFORE, post=0,
-          heads=HEADS)
+          heads=(2, 2, 0))
     for number, chain in ((1, SGD_CHAIN), (2, UPDATE_CHAIN))
 )  # fmt: skip
 """The layers of a step of gradient descent, and of a Sherman-Morrison update, as printed."""
 
 
 def _sgd(settings: Callable[[int, int], Sgd]) -> Equality:
+    """Online gradient descent, one example per step, on linear functions without noise."""
     return Equality(
-        circuit="sgd", settings=settings, algorithm=gradient_descent_in_turn,
-        task=clean_regression, limit=lambda _: THEOREM_1,
+        circuit="sgd", settings=settings, limit=lambda _: THEOREM_1,
+        algorithm=lambda s: InTurn(OnlineGradientDescent(s.rate, s.penalty), s.steps),
+        task=lambda s: LinearRegression(dims=s.dims, dtype="float64"),
     )  # fmt: skip
 
 
 def _updates(
-    settings: Callable[[int, int], ShermanMorrison],
-    algorithm: Callable[[ShermanMorrison], InTurn] = ridge_in_turn,
+    settings: Callable[[int, int], ShermanMorrison], algorithm: type[Ridge | Updates] = Ridge
 ) -> Equality:
+    """Ridge regression on the examples that were taken in, or recursive least squares.
+
+    With the noise that the penalty is right for: its square is the penalty.
+    """
     return Equality(
-        circuit="sherman-morrison", settings=settings, algorithm=algorithm, task=noisy_regression,
-        limit=lambda _: THEOREM_2,
+        circuit="sherman-morrison", settings=settings, limit=lambda _: THEOREM_2,
+        algorithm=lambda s: InTurn(algorithm(s.penalty), s.steps),
+        task=lambda s: LinearRegression(dims=s.dims, noise=s.penalty**0.5, dtype="float64"),
     )  # fmt: skip
 
 
@@ -78,7 +56,7 @@ ROWS: tuple[Equality, ...] = (
     _sgd(lambda d, n: Sgd(dims=d, points=n, steps=n - 1)),
     _sgd(lambda d, n: Sgd(dims=d, points=n, steps=n - 1, penalty=0.5, norm="mlp-only")),
     _sgd(lambda d, n: Sgd(dims=d, points=n, steps=n - 1, form="printed")),
-    _updates(lambda d, n: ShermanMorrison(dims=d, points=n, steps=n - 1), updates_in_turn),
+    _updates(lambda d, n: ShermanMorrison(dims=d, points=n, steps=n - 1), Updates),
     _updates(lambda d, n: ShermanMorrison(dims=d, points=n, steps=n - 1, norm="mlp-only")),
     _updates(lambda d, n: ShermanMorrison(dims=d, points=n, steps=n - 1, form="printed")),
 )

@@ -1,20 +1,21 @@
 """The table of circuits and the algorithms that they run, and how each is held to it."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import torch
 from pydantic import ValidationError
 
 from innerloop.analysis.verify import Verification, verify
 from innerloop.circuits import CIRCUITS, Blueprint, CircuitSettings, ErrorBound
-from innerloop.circuits.parts import Layer
 from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.explain import explain
 from innerloop.core.prompt import Prompt
 from innerloop.models.model import AnyModel
 from innerloop.studies import akyurek_circuits, gao_representation, gradient_circuits
-from innerloop.studies.equality import Equality, Limit
+from innerloop.studies.equality import Equality, Limit, Size
 
 TABLE: tuple[Equality, ...] = (
     *akyurek_circuits.ROWS,
@@ -31,20 +32,25 @@ LOOSEST = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """How large a circuit is, part by part, in the terms of the theorems."""
+class Shape(Size):
+    """How large a circuit is; a part without layers has no heads."""
 
-    pre: int
-    step: int
-    post: int
-    """Layers before the first step, of one step, after the last."""
-    heads: tuple[int, int, int]
-    """The most heads of a layer, in the same order."""
-    layers: int
-    """Layers that a prompt goes through, with all steps."""
     width: int
     """Numbers of the residual stream."""
-    mask: str
+
+    @classmethod
+    def of(cls, blueprint: Blueprint) -> "Shape":
+        """The sizes of a circuit."""
+        parts, body = (blueprint.pre, blueprint.body, blueprint.post), len(blueprint.body)
+        before, steps, after = (max((len(layer.heads) for layer in p), default=0) for p in parts)
+        return cls(
+            pre=len(blueprint.pre),
+            step=body if blueprint.looped else body // blueprint.steps,
+            post=len(blueprint.post),
+            heads=(before, steps, after),
+            # With a norm every slot has a mirror.
+            width=blueprint.residual.width * (1 if blueprint.norm == "none" else 2),
+        )
 
     def beyond(self, limit: Limit) -> list[str]:
         """What is larger than a theorem allows, in words; nothing where it is within."""
@@ -52,7 +58,7 @@ class Shape:
             f"{own} layers {part}, {limit.theorem} has {most}"
             for part, own, most in (
                 ("before the steps", self.pre, limit.pre),
-                ("a step", self.step, limit.step),
+                ("per step", self.step, limit.step),
                 ("after the steps", self.post, limit.post),
             )
             if own > most
@@ -68,22 +74,16 @@ class Shape:
 class Case:
     """A circuit of one size against its algorithm, on prompts of several seeds."""
 
-    circuit: str
-    form: str
-    norm: str
-    source: str
-    dims: int
-    points: int
-    shape: Shape
+    blueprint: Blueprint
     bounds: tuple[ErrorBound, ...]
     """What the circuit states, before the first step and after each."""
     verification: Verification
     """The prompts of the first seed come first, then those of the next."""
 
     @property
-    def algorithm(self) -> str:
-        """What it is compared with."""
-        return self.verification.algorithm
+    def shape(self) -> Shape:
+        """How large the circuit is."""
+        return Shape.of(self.blueprint)
 
     @property
     def errors(self) -> tuple[float, ...]:
@@ -101,73 +101,35 @@ class Case:
         return self.verification.holds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Summary:
     """One row of the table of verdicts: a circuit over all sizes that it was compared at."""
 
-    circuit: str
-    form: str
-    norm: str
-    algorithm: str
-    source: str
-    layers: int
-    heads: int
-    width: int
-    """The largest of all sizes."""
-    mask: str
-    sizes: int
-    errors: tuple[float, ...]
-    """The worst error after each number of steps, over all sizes and seeds."""
-    truncation: float
-    rounding: float
-    """The two parts of the largest bound that is stated for any size and step."""
-    exact: bool
-    holds: bool
+    cases: Sequence[Case]
 
     @property
-    def worst(self) -> float:
-        """The worst error of all steps."""
-        return max(self.errors)
+    def errors(self) -> list[float]:
+        """The worst error after each number of steps, over all sizes and seeds."""
+        by_step = zip_longest(*(case.errors for case in self.cases), fillvalue=-math.inf)
+        return [max(errors) for errors in by_step]
 
     @property
     def bound(self) -> float:
         """The largest bound of all sizes and steps."""
-        return self.truncation + self.rounding
+        return max(bound.total for case in self.cases for bound in case.bounds)
 
     @property
     def looseness(self) -> float | None:
         """How many times the worst error the bound is; none where the tolerance is a given one."""
-        if self.exact:
+        if all(case.exact for case in self.cases):
             return None
-        return self.bound / self.worst if self.worst > 0 else float("inf")
+        worst = max(self.errors)
+        return self.bound / worst if worst > 0 else math.inf
 
-
-def summarise(cases: Sequence[Case]) -> Summary:
-    """What the cases of one row of the table come to."""
-    first = cases[0]
-    longest = max(len(case.errors) for case in cases)
-    errors = [
-        max(case.errors[step] for case in cases if step < len(case.errors))
-        for step in range(longest)
-    ]
-    bound = max((bound for case in cases for bound in case.bounds), key=lambda bound: bound.total)
-    return Summary(
-        circuit=first.circuit,
-        form=first.form,
-        norm=first.norm,
-        algorithm=first.algorithm,
-        source=first.source,
-        layers=max(case.shape.layers for case in cases),
-        heads=max(max(case.shape.heads) for case in cases),
-        width=max(case.shape.width for case in cases),
-        mask=first.shape.mask,
-        sizes=len(cases),
-        errors=tuple(errors),
-        truncation=bound.truncation,
-        rounding=bound.rounding,
-        exact=all(case.exact for case in cases),
-        holds=all(case.holds for case in cases),
-    )
+    @property
+    def holds(self) -> bool:
+        """Whether every error of every size is within its bound."""
+        return all(case.holds for case in self.cases)
 
 
 def rows_of(circuit: str) -> tuple[Equality, ...]:
@@ -189,22 +151,17 @@ def verify_circuit(
     """Compare a circuit with its algorithm at every size, the row's own unless others are given."""
     for d in row.dims if dims is None else dims:
         for n in row.points if points is None else points:
-            yield compare(row, _settings(row, d, n), points=n, seeds=seeds, prompts=prompts)
-
-
-def _settings(row: Equality, dims: int, points: int) -> CircuitSettings:
-    """The settings of a row at one size; a size that does not fit is one sentence."""
-    try:
-        return row.settings(dims, points)
-    except ValidationError as error:
-        raise ConfigurationError(explain(error, CIRCUITS[row.circuit])) from error
+            try:
+                settings = row.settings(d, n)
+            except ValidationError as error:  # a size that does not fit
+                raise ConfigurationError(explain(error, CIRCUITS[row.circuit])) from error
+            yield compare(row, settings, seeds=seeds, prompts=prompts)
 
 
 def compare(
     row: Equality,
     settings: CircuitSettings,
     *,
-    points: int | None = None,
     model: AnyModel | None = None,
     seeds: int = SEEDS,
     prompts: int = PROMPTS,
@@ -223,47 +180,19 @@ def compare(
             f"the model has other sizes than {blueprint.name} with the settings beside it: compile "
             "it again."
         )
-    task, length = row.task(settings), points or settings.points
+    task = row.task(settings)
     drawn = [
-        task.sample(prompts, length, generator=torch.Generator().manual_seed(seed))
+        task.sample(prompts, settings.points, generator=torch.Generator().manual_seed(seed))
         for seed in range(seeds)
     ]
+    bounds = tuple(blueprint.bound(step) for step in range(blueprint.steps + 1))
     verification = verify(
         circuit if model is None else model,
         row.algorithm(settings),
         # As one batch: many small ones would take several times as long. In float64, as circuits
         # are: the rounding of another type would be theirs.
         Prompt.cat(drawn).to(dtype=torch.float64),
-        tolerance=lambda step: blueprint.bound(step).total,
+        tolerance=lambda step: bounds[step].total,
         steps=blueprint.steps,
     )
-    return Case(
-        circuit=blueprint.name,
-        form=blueprint.form,
-        norm=blueprint.norm,
-        source=blueprint.source,
-        dims=settings.dims,
-        points=length,
-        shape=shape_of(blueprint),
-        bounds=tuple(blueprint.bound(step) for step in range(blueprint.steps + 1)),
-        verification=verification,
-    )
-
-
-def shape_of(blueprint: Blueprint) -> Shape:
-    """The sizes of a circuit; a part without layers has no heads."""
-    body = len(blueprint.body)
-    return Shape(
-        pre=len(blueprint.pre),
-        step=body if blueprint.looped else body // blueprint.steps,
-        post=len(blueprint.post),
-        heads=(_heads(blueprint.pre), _heads(blueprint.body), _heads(blueprint.post)),
-        layers=blueprint.layers,
-        # With a norm every slot has a mirror.
-        width=blueprint.residual.width * (1 if blueprint.norm == "none" else 2),
-        mask=blueprint.mask,
-    )
-
-
-def _heads(layers: Sequence[Layer]) -> int:
-    return max((len(layer.heads) for layer in layers), default=0)
+    return Case(blueprint=blueprint, bounds=bounds, verification=verification)

@@ -1,7 +1,7 @@
 """A claim of a paper: a statistic, the criterion that stands before the run, the verdict."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Literal
 
 from innerloop.analysis.intervals import Estimate, Statistic
@@ -23,9 +23,9 @@ any prompts. seeds: a way of training, whatever its seed.
 class Criterion:
     """The numbers between which a quantity must lie, and why just these."""
 
-    reason: str
     at_least: float = -math.inf
     at_most: float = math.inf
+    reason: str
 
     def __post_init__(self) -> None:
         """A criterion that everything or nothing meets decides nothing."""
@@ -101,15 +101,10 @@ class Claim(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class Judged(Estimate):
     """A statement with what was measured."""
 
     claim: Statement
-    value: float
-    low: float
-    high: float
-    seeds: tuple[float, ...]
-    """The quantity of each seed."""
     verdict: Verdict
     why: str = ""
     """Why nothing can be concluded, where that is not the interval's doing."""
@@ -126,12 +121,5 @@ def judge(claim: Claim, estimate: Estimate, scale: Scale) -> Judged:
         why = "nothing is concluded at smoke scale"
     elif claim.over == "seeds" and len(estimate.seeds) == 1:
         why = "one seed: an interval over seeds is needed"
-    return Judged(
-        claim=claim.statement,
-        value=estimate.value,
-        low=estimate.low,
-        high=estimate.high,
-        seeds=estimate.seeds,
-        verdict="inconclusive" if why else claim.criterion.judge(estimate.low, estimate.high),
-        why=why,
-    )
+    verdict = "inconclusive" if why else claim.criterion.judge(estimate.low, estimate.high)
+    return Judged(claim=claim.statement, verdict=verdict, why=why, **asdict(estimate))

@@ -7,7 +7,7 @@ change no number. The form is our own: `ast.dump` gives another text on each ver
 import ast
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib.util import find_spec
+from importlib.util import find_spec, resolve_name
 from inspect import getfile
 from itertools import groupby
 from pathlib import Path
@@ -26,7 +26,8 @@ def code_of(measure: Callable[..., Any], *kinds: type) -> dict[str, str]:
     followed within the rooms above and within the study's own package.
     """
     own = (measure.__module__ or "").partition(".")[0]
-    followed = (*(f"innerloop.{room}." for room in ROOMS), *([] if own in _OURS else [f"{own}."]))
+    others = () if own in ("", "innerloop", "__main__") else (f"{own}.",)
+    followed = (*(f"innerloop.{room}." for room in ROOMS), *others)
     start = Path(getfile(measure))
     if not start.is_file():  # written in a shell: there is nothing to read but its byte code
         code = measure.__code__
@@ -44,9 +45,6 @@ def code_of(measure: Callable[..., Any], *kinds: type) -> dict[str, str]:
                 if name.startswith(followed) and (file := _file_of(name)) is not None
             ]
     return dict(sorted(known.items()))
-
-
-_OURS = ("", "innerloop", "__main__")
 
 
 @cache
@@ -96,9 +94,8 @@ def _sources(tree: ast.AST, package: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                packages[alias.asname or alias.name.partition(".")[0]] = (
-                    alias.name if alias.asname else alias.name.partition(".")[0]
-                )
+                top = alias.name.partition(".")[0]
+                packages[alias.asname or top] = alias.name if alias.asname else top
                 yield alias.name
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
@@ -106,31 +103,18 @@ def _sources(tree: ast.AST, package: str) -> Iterator[str]:
                 packages[alias.asname or alias.name] = source
                 yield source
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and (chain := _dotted(node)) and chain[0] in packages:
-            source = packages[chain[0]]
-            for name in chain[1:]:
-                if not _is_package(source):
-                    break
-                source = _defining(source, name)
-            yield source
+        if isinstance(node, ast.Attribute):
+            first, *names = ast.unparse(node).split(".")  # `il.learners.OLS`, or no names
+            if first in packages and all(map(str.isidentifier, names)):
+                source = packages[first]
+                for name in names:
+                    source = _defining(source, name) if _is_package(source) else source
+                yield source
 
 
 def _absolute(node: ast.ImportFrom, package: str) -> str:
     """The module that names are imported from, where dots stand for the package."""
-    if not node.level:
-        return node.module or ""
-    above = package.split(".")[: len(package.split(".")) - node.level + 1]
-    return ".".join([*above, *([node.module] if node.module else [])])
-
-
-def _dotted(node: ast.AST) -> list[str]:
-    """`il.learners.OLS` as its words; nothing where it does not begin with a name."""
-    if isinstance(node, ast.Name):
-        return [node.id]
-    if isinstance(node, ast.Attribute):
-        before = _dotted(node.value)
-        return [*before, node.attr] if before else []
-    return []
+    return resolve_name("." * node.level + (node.module or ""), package)
 
 
 @cache

@@ -10,11 +10,9 @@ from innerloop.core.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
-    """What a theorem allows a circuit to have."""
+class Size:
+    """How large the parts of a circuit are, in the terms of the theorems."""
 
-    theorem: str
-    """Paper and number."""
     pre: int
     """Layers before the first step."""
     step: int
@@ -23,6 +21,14 @@ class Limit:
     """Layers after the last step."""
     heads: tuple[int, int, int]
     """The most heads of a layer before, in and after the steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit(Size):
+    """What a theorem allows a circuit to have."""
+
+    theorem: str
+    """Paper and number."""
     width: int | None = None
     """The most numbers of the residual stream, where the theorem states it."""
 

@@ -67,12 +67,7 @@ def _shrink(values: Tensor, largest: float) -> Tensor:
 
 def features(phi: Callable[[Tensor], Tensor]) -> Callable[[Prompt], Prompt]:
     """Phi(x) in the place of x."""
-
-    def transform(prompt: Prompt) -> Prompt:
-        asked = None if prompt.queries is None else phi(prompt.queries)
-        return replace(prompt, xs=phi(prompt.xs), queries=asked, truth={})
-
-    return transform
+    return lambda prompt: _with_inputs(prompt, phi)
 
 
 def history_features(phi: Callable[[Tensor], Tensor], order: int) -> Callable[[Prompt], Prompt]:
@@ -90,11 +85,7 @@ def history_features(phi: Callable[[Tensor], Tensor], order: int) -> Callable[[P
             past = before[:, :, None].expand(*asked.shape[:3], -1)  # (B, n, q, (q - 1) d)
             return phi(torch.cat([past, asked], dim=3)) * full[:, None, None]  # (B, n, q, w)
 
-        return Prompt(
-            xs=of(prompt.xs[:, :, None])[:, :, 0],
-            ys=prompt.ys,
-            queries=None if prompt.queries is None else of(prompt.queries),
-        )
+        return _with_inputs(prompt, of)
 
     return transform
 
@@ -112,71 +103,67 @@ def levels_apart(layers: int, slope: float) -> Callable[[Prompt], Prompt]:
         def of(asked: Tensor) -> Tensor:
             return (own[:, None, :, None] * asked[:, :, :, None]).flatten(3)  # (B, n, q, L d)
 
-        return Prompt(
-            xs=of(prompt.xs[:, :, None])[:, :, 0],
-            ys=torch.where(prompt.ys < 0, prompt.ys / slope, prompt.ys),
-            queries=None if prompt.queries is None else of(prompt.queries),
-        )
+        before = torch.where(prompt.ys < 0, prompt.ys / slope, prompt.ys)  # (B, n, d)
+        return replace(_with_inputs(prompt, of), ys=before)
 
     return transform
 
 
+def _with_inputs(prompt: Prompt, of: Callable[[Tensor], Tensor]) -> Prompt:
+    """Pairs whose inputs and queries are a function of those of a prompt (B, n, q, d)."""
+    asked = None if prompt.queries is None else of(prompt.queries)  # (B, n, q, w)
+    return Prompt(xs=of(prompt.xs[:, :, None])[:, :, 0], ys=prompt.ys, queries=asked)
+
+
 def representation_learner(settings: Representation) -> Through:
     """Gradient descent on the features of a representation."""
-    phi = _forward(settings.network.weights, settings.slope)
-    descent = GradientDescent(settings.steps, step_size=settings.descent().step_size)
     traits = Traits(order_invariant=True, linear_in_y=True)
-    return Through(features(phi), descent, traits=traits, label="Phi")
+    return Through(features(_phi(settings)), _descent(settings), traits=traits, label="Phi")
 
 
 def autoregression_learner(settings: Autoregression) -> Through:
     """Gradient descent on the features of the last tokens."""
-    phi = _forward(settings.network.weights, settings.slope)
-    descent = GradientDescent(settings.steps, step_size=settings.descent().step_size)
-    transform = history_features(phi, settings.order)
-    return Through(transform, descent, traits=Traits(), label="Phi of the history")
+    transform = history_features(_phi(settings), settings.order)
+    return Through(transform, _descent(settings), traits=Traits(), label="Phi of the history")
 
 
 def chain_learner(settings: Chain) -> Through:
     """Gradient descent on every level of a chain by itself, then the activation."""
-    descent = GradientDescent(settings.steps, step_size=settings.descent().step_size)
     return Through(
-        levels_apart(settings.layers, settings.slope),
-        descent,
-        traits=Traits(),
-        finish=lambda answer: leaky_relu(answer, settings.slope),
-        label="its level",
-    )
+        levels_apart(settings.layers, settings.slope), _descent(settings), traits=Traits(),
+        finish=lambda answer: leaky_relu(answer, settings.slope), label="its level",
+    )  # fmt: skip
 
 
-def _forward(weights: tuple[Tensor, ...], slope: float) -> Callable[[Tensor], Tensor]:
-    """A leaky-ReLU network as a function."""
+def _descent(settings: Representation | Autoregression | Chain) -> GradientDescent:
+    return GradientDescent(settings.steps, step_size=settings.descent().step_size)
+
+
+def _phi(settings: Representation | Autoregression) -> Callable[[Tensor], Tensor]:
+    """The leaky-ReLU network as a function."""
 
     def phi(inputs: Tensor) -> Tensor:
         hidden = inputs
-        for weight in weights:
-            hidden = leaky_relu(hidden @ weight.to(inputs), slope)  # (.., w)
+        for weight in settings.network.weights:
+            hidden = leaky_relu(hidden @ weight.to(inputs), settings.slope)  # (.., w)
         return hidden
 
     return phi
 
 
-def _matrices(weights: tuple[Tensor, ...]) -> tuple[Matrix, ...]:
+def _matrices(task: RepresentationRegression | RepresentationAR) -> tuple[Matrix, ...]:
+    weights = task.representation.weights
     return tuple(tuple(tuple(row) for row in weight.tolist()) for weight in weights)
 
 
 def _representation(form: Form) -> Equality:
-    def settings(dims: int, points: int) -> Representation:
-        task = RepresentationRegression(dims=dims, outputs=2, layers=2)
-        return Representation(
-            dims=dims, points=points, steps=STEPS, outputs=2, form=form,
-            representation=_matrices(task.representation.weights),
-            largest_input=dims**0.5 + 2, largest_output=3 * dims**0.5,
-        )  # fmt: skip
-
     return Equality(
         circuit="representation",
-        settings=settings,
+        settings=lambda d, n: Representation(
+            dims=d, points=n, steps=STEPS, outputs=2, form=form,
+            representation=_matrices(RepresentationRegression(dims=d, outputs=2, layers=2)),
+            largest_input=d**0.5 + 2, largest_output=3 * d**0.5,
+        ),
         algorithm=representation_learner,
         task=lambda s: Within(
             task=RepresentationRegression(
@@ -193,17 +180,13 @@ def _representation(form: Form) -> Equality:
 
 
 def _autoregression(form: Form) -> Equality:
-    def settings(dims: int, points: int) -> Autoregression:
-        task = RepresentationAR(dims=dims, order=2, layers=2)
-        return Autoregression(
-            dims=dims, points=points, steps=STEPS, order=2, form=form,
-            representation=_matrices(task.representation.weights),
-            largest_input=1.2 * (dims**0.5 + 2),
-        )  # fmt: skip
-
     return Equality(
         circuit="autoregression",
-        settings=settings,
+        settings=lambda d, n: Autoregression(
+            dims=d, points=n, steps=STEPS, order=2, form=form,
+            representation=_matrices(RepresentationAR(dims=d, order=2, layers=2)),
+            largest_input=1.2 * (d**0.5 + 2),
+        ),
         algorithm=autoregression_learner,
         task=lambda s: Within(
             task=RepresentationAR(
@@ -238,12 +221,8 @@ def _chain(form: Form) -> Equality:
     )  # fmt: skip
 
 
-ROWS: tuple[Equality, ...] = (
-    _representation("tight"),
-    _representation("printed"),
-    _autoregression("tight"),
-    _autoregression("printed"),
-    _chain("tight"),
-    _chain("printed"),
+FORMS: tuple[Form, Form] = ("tight", "printed")
+ROWS: tuple[Equality, ...] = tuple(
+    make(form) for make in (_representation, _autoregression, _chain) for form in FORMS
 )
 """Both forms of each theorem; the tight one is the circuits' default."""

@@ -1,5 +1,6 @@
 """Gradient descent and Newton's method as attention, row by row against the learners."""
 
+from dataclasses import replace
 from functools import partial
 
 from innerloop.circuits.causal_gradient_descent import CausalGradientDescent
@@ -17,21 +18,8 @@ def _linear(settings: CausalGradientDescent | LinearAttention | LinearLooped | N
     return LinearRegression(dims=settings.dims, dtype="float64")
 
 
-def _noisy(settings: NewtonSoftmax) -> Task:
-    """With noise, without which y is in the span of X and errors outside of it do not show."""
-    return LinearRegression(dims=settings.dims, noise=1.0, dtype="float64")
-
-
-def _newton(settings: NewtonSoftmax) -> Newton:
-    return Newton(settings.steps, start=settings.alpha)
-
-
 def _descent(settings: LinearAttention | LinearLooped) -> GradientDescent:
     return GradientDescent(settings.steps, step_size=settings.rate)
-
-
-def _causal_descent(settings: CausalGradientDescent) -> GradientDescent:
-    return GradientDescent(settings.steps, step_size=settings.rate, average=settings.average)
 
 
 _algoformer = partial(Limit, pre=1, step=1, post=2, heads=(2, 2, 2))
@@ -48,37 +36,28 @@ NEWTON_RELU = Equality(
 NEWTON_SOFTMAX = Equality(
     circuit="newton-softmax",
     settings=lambda d, n: NewtonSoftmax(dims=d, points=n, steps=12),
-    algorithm=_newton,
-    task=_noisy,
+    algorithm=lambda s: Newton(s.steps, start=s.alpha),
+    # With noise, without which y is in the span of X and errors outside of it do not show.
+    task=lambda s: LinearRegression(dims=s.dims, noise=1.0, dtype="float64"),
     limit=lambda s: _algoformer(theorem="gao2025 theorem 4.1"),
 )
-NEWTON_SOFTMAX_PRINTED = Equality(
-    circuit="newton-softmax",
-    settings=lambda d, n: NewtonSoftmax(dims=d, points=n, steps=12, form="printed"),
-    algorithm=_newton,
-    task=_noisy,
-    limit=lambda s: _algoformer(theorem="gao2025 theorem 4.1"),
+NEWTON_SOFTMAX_PRINTED = replace(
+    NEWTON_SOFTMAX, settings=lambda d, n: NewtonSoftmax(dims=d, points=n, steps=12, form="printed")
 )
 CAUSAL_DESCENT = Equality(
     circuit="causal-gradient-descent",
     settings=lambda d, n: CausalGradientDescent(dims=d, points=n, steps=20),
-    algorithm=_causal_descent,
+    algorithm=lambda s: GradientDescent(s.steps, step_size=s.rate, average=s.average),
     task=_linear,
     limit=lambda s: _algoformer(theorem="gao2025 theorem 4.2"),
 )
-CAUSAL_DESCENT_SINK = Equality(
-    circuit="causal-gradient-descent",
+CAUSAL_DESCENT_SINK = replace(
+    CAUSAL_DESCENT,
     settings=lambda d, n: CausalGradientDescent(dims=d, points=n, steps=20, form="sink"),
-    algorithm=_causal_descent,
-    task=_linear,
-    limit=lambda s: _algoformer(theorem="gao2025 theorem 4.2"),
 )
-CAUSAL_DESCENT_PRINTED = Equality(
-    circuit="causal-gradient-descent",
+CAUSAL_DESCENT_PRINTED = replace(
+    CAUSAL_DESCENT,
     settings=lambda d, n: CausalGradientDescent(dims=d, points=n, steps=20, form="printed-scale"),
-    algorithm=_causal_descent,
-    task=_linear,
-    limit=lambda s: _algoformer(theorem="gao2025 theorem 4.2"),
 )
 LINEAR_ATTENTION = Equality(
     circuit="linear-attention",
@@ -87,14 +66,10 @@ LINEAR_ATTENTION = Equality(
     task=_linear,
     limit=lambda s: Limit(
         # The proposition has x and y in one token: pairing them is the layer before.
-        theorem="von Oswald et al. 2023, proposition 1",
-        pre=1,
-        step=1,
-        post=0,
-        heads=(1, 1, 0),
+        theorem="von Oswald et al. 2023, proposition 1", pre=1, step=1, post=0, heads=(1, 1, 0),
         width=2 * (s.dims + s.points),
     ),
-)
+)  # fmt: skip
 LINEAR_LOOPED = Equality(
     circuit="linear-looped",
     settings=lambda d, n: LinearLooped(dims=d, points=n, steps=12),

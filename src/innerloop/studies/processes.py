@@ -174,12 +174,6 @@ def address(study: Study) -> tuple[str, str]:
     )
 
 
-def require_addresses(studies: Iterable[Study]) -> None:
-    """Refuse, before the work begins, studies that other processes would not find."""
-    for study in studies:
-        address(study)
-
-
 # From here on: in those processes.
 
 _there: dict[str, Any] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from innerloop.core.errors import InnerloopError
 from innerloop.studies.board import Board, Job, Progress
-from innerloop.studies.processes import require_addresses, side_by_side
+from innerloop.studies.processes import address, side_by_side
 from innerloop.studies.result import Result, find_result, place, read_result
 from innerloop.studies.study import Study
 from innerloop.studies.workers import Stop, Worker, in_turn
@@ -92,7 +92,8 @@ def reproduce(
             studies, scale=scale, seeds=seeds, store=store, results=results, again=again
         )
     if workers > 1:
-        require_addresses(plan.left)
+        for study in plan.left:
+            address(study)  # refused before the work begins, where other processes have none
     yield from plan.known
     board = plan.board
     board.began = time.perf_counter()

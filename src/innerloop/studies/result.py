@@ -4,7 +4,7 @@ import json
 import math
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
 from io import StringIO
@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pandas as pd
+from pydantic import TypeAdapter
 
 from innerloop.analysis.drawing import save_small
 from innerloop.core.errors import InnerloopError
 from innerloop.core.files import write_atomically
-from innerloop.studies.claim import Criterion, Judged, Statement, Verdict
+from innerloop.studies.claim import Judged, Verdict
 from innerloop.studies.study import Findings, Study
-from innerloop.training.families import SCALES, Scale
+from innerloop.training.families import Scale
 
 CLAIMS, FIGURE, ERROR = "claims.json", "figure.png", "error.txt"
 FORMAT = 1
@@ -84,8 +85,11 @@ class Result:
     @property
     def verdicts(self) -> str:
         """`2 confirmed, 1 inconclusive`."""
-        told = [(self.count(verdict), verdict) for verdict in get_args(Verdict)]
-        return ", ".join(f"{number} {verdict}" for number, verdict in told if number)
+        numbers = [(self.count(verdict), verdict) for verdict in get_args(Verdict)]
+        return ", ".join(f"{number} {verdict}" for number, verdict in numbers if number)
+
+
+_READER = TypeAdapter(Result)
 
 
 def place(root: Path, study: Study, scale: Scale) -> Path:
@@ -118,7 +122,9 @@ def write_result(
         seconds=seconds, finished=finished, versions=versions(),
         fingerprint=study.fingerprint(scale, seeds), tables=tuple(tables),
     )  # fmt: skip
-    written = {name: _as_text(table) for name, table in tables.items()}
+    written = {
+        name: table.to_csv(index=False, float_format="%.6g") for name, table in tables.items()
+    }
     # From what is written: a figure that needs more than its CSV holds fails here.
     drawn = study.draw({name: pd.read_csv(StringIO(text)) for name, text in written.items()})
     for old in (CLAIMS, ERROR):
@@ -126,7 +132,7 @@ def write_result(
     for name, table in written.items():
         write_atomically(folder / f"{name}.csv", partial(Path.write_text, data=table))
     write_atomically(folder / FIGURE, lambda file: save_small(drawn, file))
-    text = json.dumps({"format": FORMAT, **_plain(result)}, indent=1, allow_nan=False) + "\n"
+    text = json.dumps(_record(result), indent=1, allow_nan=False) + "\n"
     write_atomically(folder / CLAIMS, lambda file: file.write_text(text))
     return result
 
@@ -134,35 +140,29 @@ def write_result(
 def find_result(root: Path, study: Study, *, scale: Scale, seeds: int) -> Result | None:
     """What a study came to, if it is complete and of the same code, with as many seeds or more."""
     try:
-        found = read_result(place(root, study, scale))
+        result = read_result(place(root, study, scale))
     except InnerloopError:
         return None
-    same = found.fingerprint == study.fingerprint(scale, found.seeds)
-    return found if same and found.seeds >= seeds and found.complete else None
+    same = result.fingerprint == study.fingerprint(scale, result.seeds)
+    return result if same and result.seeds >= seeds and result.complete else None
 
 
 def read_result(folder: Path, file: str = CLAIMS) -> Result:
     """The result in a folder; an error in one sentence if it is damaged."""
     path = folder / file
     try:
-        told = json.loads(path.read_text())
-        if not isinstance(told, dict) or told["scale"] not in SCALES:
-            raise ValueError("no result")
-        if told.pop("format") != FORMAT:
-            raise InnerloopError(f"{path} was written by another version: reproduce it again.")
-        claims = tuple(_judged(claim) for claim in told.pop("claims"))
-        for name in ("notes", "runs", "tables"):
-            told[name] = tuple(told[name])
-        return Result(folder=folder, claims=claims, **told)
+        record = json.loads(path.read_text())
+        if record["format"] == FORMAT:
+            claims = [{**claim, "claim": claim} for claim in record["claims"]]
+            return _READER.validate_python({**record, "folder": folder, "claims": claims})
     except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, InnerloopError):
-            raise
         raise InnerloopError(f"{path} holds no results: reproduce the study again.") from error
+    raise InnerloopError(f"{path} was written by another version: reproduce it again.")
 
 
 def read_results(root: Path) -> tuple[list[Result], list[str]]:
     """All complete results below a folder, by scale, paper and id, and why others are left out."""
-    found: list[Result] = []
+    results: list[Result] = []
     refused: list[str] = []
     for path in sorted(root.glob(f"*/*/*/{CLAIMS}")):
         try:
@@ -171,10 +171,10 @@ def read_results(root: Path) -> tuple[list[Result], list[str]]:
             refused.append(str(error))  # one broken folder does not hide the others
             continue
         if result.complete:
-            found.append(result)
+            results.append(result)
         else:
             refused.append(f"{result.folder} lacks some of its files: reproduce the study again.")
-    return found, refused
+    return results, refused
 
 
 def versions() -> dict[str, str]:
@@ -187,64 +187,18 @@ def versions() -> dict[str, str]:
     }
 
 
-def _as_text(table: pd.DataFrame) -> str:
-    return table.to_csv(index=False, float_format="%.6g")
-
-
-def _plain(result: Result) -> dict[str, Any]:
+def _record(result: Result) -> dict[str, Any]:
     """A result in what JSON has."""
-    told = {
-        name: getattr(result, name)
-        for name in Result.__dataclass_fields__
-        if name not in ("folder", "claims")
-    }
-    return {**told, "claims": [_told(judged) for judged in result.claims]}
+    record = asdict(result)
+    del record["folder"]
+    claims = [{**judged.pop("claim"), **judged} for judged in record.pop("claims")]
+    return in_json({"format": FORMAT, **record, "claims": claims})
 
 
-def claim_record(claim: Statement) -> dict[str, Any]:
-    """A claim in what JSON has."""
-    return {
-        **{part.name: getattr(claim, part.name) for part in fields(Statement)},
-        "criterion": {
-            "at_least": _number(claim.criterion.at_least),
-            "at_most": _number(claim.criterion.at_most),
-            "reason": claim.criterion.reason,
-        },
-    }
-
-
-def _told(judged: Judged) -> dict[str, Any]:
-    return {
-        **claim_record(judged.claim),
-        "value": _number(judged.value),
-        "low": _number(judged.low),
-        "high": _number(judged.high),
-        "seeds": [_number(value) for value in judged.seeds],
-        "verdict": judged.verdict,
-        "why": judged.why,
-    }
-
-
-def _judged(told: dict[str, Any]) -> Judged:
-    limits = told["criterion"]
-    criterion = Criterion(
-        reason=limits["reason"],
-        at_least=float(limits["at_least"]),
-        at_most=float(limits["at_most"]),
-    )
-    told = {**told, "criterion": criterion}
-    claim = Statement(**{part.name: told[part.name] for part in fields(Statement)})
-    return Judged(
-        claim=claim,
-        value=float(told["value"]),
-        low=float(told["low"]),
-        high=float(told["high"]),
-        seeds=tuple(float(value) for value in told["seeds"]),
-        verdict=told["verdict"],
-        why=told["why"],
-    )
-
-
-def _number(value: float) -> float | str:
-    """JSON has no infinities: `float` reads these words back."""
-    return value if math.isfinite(value) else str(value)
+def in_json(value: Any) -> Any:
+    """A value in what JSON has, which is no infinities: `float` reads their names back."""
+    if isinstance(value, dict):
+        return {key: in_json(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [in_json(part) for part in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

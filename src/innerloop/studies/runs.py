@@ -14,17 +14,14 @@ def trained(recipe: str, scale: Scale, *changes: str) -> RunConfig:
     return with_overrides(find_recipe(recipe, scale), changes)
 
 
-def looped(scale: Scale, *, loops: int, window: int) -> RunConfig:
-    """The loop on linear functions with b loops, of which the last T count."""
-    # Schedules begin with four loops, or with all where there are fewer.
-    start = min(loops, find_recipe("looped-linear", scale).loops.start or loops)
+def looped(scale: Scale, *, loops: int, window: int, recipe: str = "looped-linear") -> RunConfig:
+    """A recipe, the loop on linear functions, with b loops of which the last T count."""
+    # Schedules begin with fewer loops than all, or with all where there are not so many.
+    start = min(loops, find_recipe(recipe, scale).loops.start or loops)
     return trained(
-        "looped-linear",
-        scale,
-        f"model.backbone.loops={loops}",
-        f"window={min(window, loops)}",
+        recipe, scale, f"model.backbone.loops={loops}", f"window={min(window, loops)}",
         f"loops.start={start}",
-    )
+    )  # fmt: skip
 
 
 def standard(scale: Scale, *, layers: int, width: int | None = None) -> RunConfig:

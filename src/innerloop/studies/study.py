@@ -3,8 +3,9 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
+from typing import Concatenate, ParamSpec
 
 import pandas as pd
 import torch
@@ -26,6 +27,8 @@ Measures = Mapping[str, Measured]
 """What a study's function returns: measures by name, which the statistics of its claims take."""
 Runs = Mapping[str, RunConfig]
 """The models that a study needs, by a label of its own."""
+Measure = Callable[[Lab], Measures]
+"""What a study measures with the learners of one seed."""
 
 
 def no_runs(scale: Scale) -> Runs:
@@ -56,18 +59,14 @@ class Findings:
             notes=tuple(dict.fromkeys(note for lab, _ in seeds for note in lab.notes)),
         )
 
-    def together(self) -> Measures:
-        """The measures with the prompts of all seeds."""
-        return {
-            name: Measured.of_seeds([measures[name] for measures in self.seeds])
-            for name in self.seeds[0]
-        }
 
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Study:
     """One row of the papers' claims: `innerloop reproduce PAPER/ID`."""
 
+    measure: Measure
+    """Called once per seed; all that it measures, by the names that the claims use."""
+    _: KW_ONLY
     paper: str
     id: str
     """The figure, table or theorem, in the paper's count: fig2, thm4.1."""
@@ -76,8 +75,6 @@ class Study:
     title: str
     claims: tuple[Claim, ...]
     """Each with its criterion, before the run."""
-    measure: Callable[[Lab], Measures]
-    """Called once per seed; all that it measures, by the names that the claims use."""
     draw: Callable[[Tables], Figure]
     """From the tables alone."""
     runs: Callable[[Scale], Runs] = no_runs
@@ -102,7 +99,6 @@ class Study:
 
     def judge(self, findings: Findings, scale: Scale) -> tuple[Judged, ...]:
         """Every claim with its verdict; an exact one is decided by the first seed alone."""
-        draws = _draws(scale)
         names = [claim.name for claim in self.claims]
         if len(set(names)) < len(names):
             raise ConfigurationError(f"{self.name} has two claims of one name: {names}.")
@@ -111,7 +107,7 @@ class Study:
             seeds = findings.seeds[:1] if claim.over == "exact" else findings.seeds
             try:
                 number = estimate(
-                    claim.statistic, seeds, log=claim.ratio, draws=draws,
+                    claim.statistic, seeds, log=claim.ratio, draws=_draws(scale),
                     generator=partial(self._generator, "bootstrap"),
                 )  # fmt: skip
             except KeyError as error:
@@ -124,10 +120,10 @@ class Study:
 
     def tables(self, findings: Findings, scale: Scale) -> dict[str, pd.DataFrame]:
         """The tables of all measures that have axes, and those of facts."""
+        seeds = findings.seeds
+        together = {name: Measured.of_seeds([own[name] for own in seeds]) for name in seeds[0]}
         own = tables_of(
-            findings.together(),
-            draws=_draws(scale),
-            generator=lambda axis: self._generator(f"curve {axis}"),
+            together, draws=_draws(scale), generator=lambda axis: self._generator(f"curve {axis}")
         )
         return {**own, **findings.tables}
 
@@ -162,25 +158,17 @@ def _draws(scale: Scale) -> int:
     return 100 if scale == "smoke" else DRAWS
 
 
-def declare(
-    *,
-    paper: str,
-    id: str,
-    also: tuple[str, ...] = (),
-    title: str,
-    claims: tuple[Claim, ...],
-    draw: Callable[[Tables], Figure],
-    runs: Callable[[Scale], Runs] = no_runs,
-    minutes: Mapping[Scale, float],
-    smaller: Mapping[Scale, str] | None = None,
-    notes: tuple[str, ...] = (),
-) -> Callable[[Callable[[Lab], Measures]], Study]:
-    """Make a study of the function below: what it measures with the learners of one seed."""
+P = ParamSpec("P")
+Decorator = Callable[[Measure], Study]
 
-    def study(measure: Callable[[Lab], Measures]) -> Study:
-        return Study(
-            paper=paper, id=id, also=also, title=title, claims=claims, measure=measure, draw=draw,
-            runs=runs, minutes=minutes, smaller=smaller or {}, notes=notes,
-        )  # fmt: skip
 
-    return study
+def _decorator(study: Callable[Concatenate[Measure, P], Study]) -> Callable[P, Decorator]:
+    def declare(*args: P.args, **fields: P.kwargs) -> Decorator:
+        """Make a study of the function below: what it measures with the learners of one seed."""
+        return lambda measure: study(measure, *args, **fields)
+
+    return declare
+
+
+declare = _decorator(Study)
+"""Takes the fields of a study but `measure`, by name, as a decorator of the latter."""

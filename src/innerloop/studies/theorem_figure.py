@@ -1,6 +1,6 @@
 """Figures of theorems: errors of circuits by step and by free parameter, beside what is stated."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,8 +12,6 @@ from innerloop.analysis.drawing import COLOURS, FLOOR, MARKERS, plain
 from innerloop.studies.study import Tables
 from innerloop.studies.theorems import DIMS, POINTS
 
-BOUND, TRUNCATION, ROUNDING = "-", "--", ":"
-"""The lines of what is stated: all of it, and its two parts."""
 ERROR = "error / max(1, |answer|)"
 
 
@@ -36,45 +34,42 @@ def draw_theorem(tables: Tables) -> Figure:
 
 def draw_steps(axes: Axes, table: pd.DataFrame, forms: Sequence[str]) -> None:
     """The worst error of all sizes after each step, and the largest bound that was stated."""
-    for form, rows in table.groupby("form", sort=False):
-        index = list(forms).index(str(form))
-        step, error, truncation, rounding = (
-            rows[key].to_numpy(float) for key in ("step", "error", "truncation", "rounding")
-        )
-        steps = np.unique(step)
-        worst = np.array([error[step == own].max() for own in steps])
-        bound = np.array([(truncation + rounding)[step == own].max() for own in steps])
-        _draw_marks(axes, steps, worst, index, str(form))
-        axes.plot(steps, _positive(bound), color=COLOURS[index], linestyle=BOUND, linewidth=1.2)
-    axes.plot([], [], color="0.3", linestyle=BOUND, linewidth=1.2, label="stated bound")
-    axes.set_yscale("log")
-    plain(axes)
+    bound = table["truncation"] + table["rounding"]
+    stated = table.loc[:, ["form", "step", "error"]].assign(bound=bound)
+    in_order = stated.sort_values("step", kind="stable")  # forms stay as they are
+    worst = in_order.groupby(["form", "step"], sort=False, as_index=False).max()
+    _draw(axes, worst, forms, "step", {"bound": ("-", "stated bound")})
 
 
 def draw_parameter(axes: Axes, table: pd.DataFrame, forms: Sequence[str]) -> None:
     """Errors by a free parameter, with the truncation and the rounding that are stated."""
+    axes.set_xscale("log")
+    lines = {"truncation": ("--", "stated truncation"), "rounding": (":", "stated rounding")}
+    _draw(axes, table, forms, "value", lines)
+
+
+def _draw(
+    axes: Axes,
+    table: pd.DataFrame,
+    forms: Sequence[str],
+    x: str,
+    lines: Mapping[str, tuple[str, str]],
+) -> None:
+    """Errors of each form as marks, and columns as lines, each with its style and label."""
     for form, rows in table.groupby("form", sort=False):
         index = list(forms).index(str(form))
-        values, error, truncation, rounding = (
-            rows[key].to_numpy(float) for key in ("value", "error", "truncation", "rounding")
-        )
-        _draw_marks(axes, values, error, index, str(form))
-        for stated, style in ((truncation, TRUNCATION), (rounding, ROUNDING)):
-            axes.plot(
-                values, _positive(stated), color=COLOURS[index], linestyle=style, linewidth=1.2
-            )
-    for style, label in ((TRUNCATION, "stated truncation"), (ROUNDING, "stated rounding")):
+        axes.plot(
+            rows[x], _positive(rows["error"].to_numpy(float)), color=COLOURS[index],
+            marker=MARKERS[index], markersize=4.5, linestyle="none", label=f"{form}: measured",
+            zorder=3,
+        )  # fmt: skip
+        for column, (style, _) in lines.items():
+            stated = _positive(rows[column].to_numpy(float))
+            axes.plot(rows[x], stated, color=COLOURS[index], linestyle=style, linewidth=1.2)
+    for style, label in lines.values():
         axes.plot([], [], color="0.3", linestyle=style, linewidth=1.2, label=label)
-    axes.set_xscale("log")
     axes.set_yscale("log")
     plain(axes)
-
-
-def _draw_marks(axes: Axes, x: np.ndarray, error: np.ndarray, index: int, label: str) -> None:
-    axes.plot(
-        x, _positive(error), color=COLOURS[index], marker=MARKERS[index], markersize=4.5,
-        linestyle="none", label=f"{label}: measured", zorder=3,
-    )  # fmt: skip
 
 
 def _positive(values: np.ndarray) -> np.ndarray:

@@ -20,9 +20,8 @@ import numpy as np
 import pandas as pd
 
 from innerloop.analysis import Measured
-from innerloop.analysis.drawing import rows_where
 from innerloop.core.tolerances import EXACT_CIRCUIT
-from innerloop.studies.circuits import Case, Shape, compare
+from innerloop.studies.circuits import Case, compare
 from innerloop.studies.claim import Claim, at_most, between
 from innerloop.studies.equality import Equality, Limit
 from innerloop.studies.lab import Lab
@@ -58,8 +57,7 @@ class FreeParameter:
     orders: tuple[Order, ...]
     """One per form that is swept."""
     values: tuple[float, ...]
-    setting: str = "scale"
-    """What the circuit's settings call it."""
+    """Of `scale`, as the circuit's settings call it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,12 +156,16 @@ def measure_theorem(lab: Lab, theorem: Theorem) -> dict[str, Measured]:
             case = compare(row, settings, seeds=lab.choose(smoke=1, laptop=SEEDS, paper=SEEDS))
             limit = row.limit(settings)
             size = {"form": form, "dims": dims, "points": points}
-            steps.append(pd.DataFrame({**size, **_by_step(case)}))
-            shapes.append(pd.DataFrame({**size, **_shape(case.shape, limit)}))
+            steps.append(pd.DataFrame({
+                **size, "step": range(len(case.errors)), "error": case.errors,
+                "truncation": [bound.truncation for bound in case.bounds],
+                "rounding": [bound.rounding for bound in case.bounds],
+            }))  # fmt: skip
+            shapes.append(pd.DataFrame({**size, **_shape(case, limit)}))
             excesses += len(case.shape.beyond(limit))
     by_step = pd.concat(steps, ignore_index=True)
     errors = by_step["error"].to_numpy(float)
-    stated = by_step["truncation"].to_numpy(float) + by_step["rounding"].to_numpy(float)
+    stated = (by_step["truncation"] + by_step["rounding"]).to_numpy(float)
     # Before the first step nothing is computed: no error, and none is allowed.
     ratios = np.divide(errors, stated, out=np.zeros_like(errors), where=(errors > 0) | (stated > 0))
     equal = errors.max() if theorem.parameter is None else ratios.max()
@@ -174,8 +176,7 @@ def measure_theorem(lab: Lab, theorem: Theorem) -> dict[str, Measured]:
     lab.table("by-step", by_step)
     lab.table("shapes", pd.concat(shapes, ignore_index=True))
     if theorem.parameter is not None:
-        swept = by_parameter(lab, theorem.rows, theorem.parameter)
-        orders = _orders(swept, theorem.parameter)
+        swept, orders = _sweep(lab, theorem.rows, theorem.parameter)
         lab.table("by-parameter", swept)
         lab.table("orders", orders)
         for form, slope in zip(orders["form"], orders["slope"], strict=True):
@@ -183,18 +184,9 @@ def measure_theorem(lab: Lab, theorem: Theorem) -> dict[str, Measured]:
     return measures
 
 
-def _by_step(case: Case) -> dict[str, Any]:
-    """The worst error after each step, and the two parts of the stated bound."""
-    return {
-        "step": range(len(case.errors)),
-        "error": case.errors,
-        "truncation": [bound.truncation for bound in case.bounds],
-        "rounding": [bound.rounding for bound in case.bounds],
-    }
-
-
-def _shape(shape: Shape, limit: Limit) -> dict[str, Any]:
+def _shape(case: Case, limit: Limit) -> dict[str, Any]:
     """Layers and heads of each part beside what the theorem allows; width and mask of the whole."""
+    shape = case.shape
     return {
         "part": ["before", "step", "after"],
         "layers": [shape.pre, shape.step, shape.post],
@@ -203,51 +195,43 @@ def _shape(shape: Shape, limit: Limit) -> dict[str, Any]:
         "heads allowed": limit.heads,
         "width": shape.width,
         "width allowed": limit.width,
-        "mask": shape.mask,
+        "mask": case.blueprint.mask,
         "theorem": limit.theorem,
     }
 
 
-def by_parameter(lab: Lab, rows: Sequence[Equality], parameter: FreeParameter) -> pd.DataFrame:
-    """The worst error of all steps and the parts of its bound, by form and value of the parameter.
+def _sweep(
+    lab: Lab, rows: Sequence[Equality], parameter: FreeParameter
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The worst error of all steps and the parts of its bound, by form and value; orders, by form.
 
     At smoke scale only the values that orders are fitted to.
     """
+    by_form = {form_of(row): row for row in rows}
     swept: list[tuple[str, float, float, float, float, bool]] = []
-    for row in rows:
-        form, base = form_of(row), row.settings(DIMS, POINTS)
-        order = next((order for order in parameter.orders if order.form == form), None)
-        if order is None:
-            continue
+    orders: list[tuple[str, float, float, float, float]] = []
+    for order in parameter.orders:
+        row, (low, high) = by_form[order.form], order.between
+        base, errors = row.settings(DIMS, POINTS), dict[float, float]()
         for value in parameter.values:
-            fitted = _within(value, order)
+            fitted = low * (1 - 1e-9) <= value <= high * (1 + 1e-9)
             if lab.scale == "smoke" and not fitted:
                 continue
-            lab.tell(f"{row.circuit}, {form}, {parameter.setting} {value:.2g}")
-            settings = type(base).model_validate({**dict(base), parameter.setting: value})
+            lab.tell(f"{row.circuit}, {order.form}, scale {value:.2g}")
+            settings = type(base).model_validate({**dict(base), "scale": value})
             case = compare(row, settings, seeds=1)
             truncation = max(bound.truncation for bound in case.bounds)
             rounding = max(bound.rounding for bound in case.bounds)
-            swept.append((form, value, max(case.errors), truncation, rounding, fitted))
+            swept.append((order.form, value, max(case.errors), truncation, rounding, fitted))
+            if fitted:
+                errors[value] = max(case.errors)
+        slope = slope_of(list(errors), list(errors.values()))
+        orders.append((order.form, order.power, slope, low, high))
     columns = ["form", "value", "error", "truncation", "rounding", "fitted"]
-    return pd.DataFrame(swept, columns=columns).assign(parameter=parameter.name)
-
-
-def _within(value: float, order: Order) -> bool:
-    low, high = order.between
-    return low * (1 - 1e-9) <= value <= high * (1 + 1e-9)
+    by_value = pd.DataFrame(swept, columns=columns).assign(parameter=parameter.name)
+    return by_value, pd.DataFrame(orders, columns=["form", "power", "slope", "from", "to"])
 
 
 def slope_of(values: Sequence[float], errors: Sequence[float]) -> float:
     """The power with which errors grow with values: the line through their logarithms."""
     return float(np.polyfit(np.log(np.asarray(values)), np.log(np.asarray(errors)), 1)[0])
-
-
-def _orders(swept: pd.DataFrame, parameter: FreeParameter) -> pd.DataFrame:
-    """The measured power of each form beside the one of theory."""
-    measured: list[tuple[str, float, float, float, float]] = []
-    for order in parameter.orders:
-        rows = rows_where(swept, {"form": order.form, "fitted": True})
-        slope = slope_of(rows["value"].tolist(), rows["error"].tolist())
-        measured.append((order.form, order.power, slope, *order.between))
-    return pd.DataFrame(measured, columns=["form", "power", "slope", "from", "to"])

@@ -8,47 +8,37 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.analysis import Averages, Measured, drawing
-from innerloop.analysis.drawing import ERROR
 from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.gao2025 import samples
 from innerloop.studies.gao2025.samples import ABOVE, ALGOFORMER, LOOPED, STANDARD, with_noise
 from innerloop.studies.lab import Lab
-from innerloop.studies.study import Measures, Runs, Tables, declare
-from innerloop.training.families import Scale
+from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
+from innerloop.training.config import RunConfig
 
-NOISES: dict[Scale, tuple[float, ...]] = {
-    "smoke": (0.0, 1.0),
-    "laptop": (0.0, 0.1, 1.0),
-    "paper": (0.0, 0.1, 1.0),
-}
 SERIES_NOISE = 1.0
 """Of the series of figure 2b, as in the paper."""
-MODELS = {label: label for label in samples.RECIPES}
-"""The runs of studies that have one for each of the three models."""
 STEPS = (
     "1200 steps of a faster optimiser for each model, width 64, 12 loops of which 6 count, against "
     "8 layers."
 )
 
 
+def _noises(scale: Scale) -> tuple[float, ...]:
+    return (0.0, 1.0) if scale == "smoke" else (0.0, 0.1, 1.0)
+
+
 def _fig2a_runs(scale: Scale) -> Runs:
-    return {
-        with_noise(label, noise): config
-        for noise in NOISES[scale]
-        for label, config in samples.three_models(
-            "representation", scale, f"task.noise={noise:g}"
-        ).items()
-    }
-
-
-def _fig2b_runs(scale: Scale) -> Runs:
-    return samples.three_models("autoregression", scale, f"task.noise={SERIES_NOISE:g}")
+    runs: dict[str, RunConfig] = {}
+    for noise in _noises(scale):
+        suffix = with_noise("", noise)
+        runs |= samples.three_models("representation", scale, noise=noise, suffix=suffix)
+    return runs
 
 
 def _draw_noises(tables: Tables) -> Figure:
     figure, axes = drawing.facets(
         tables["by-examples"], "sigma", x="examples", title=lambda noise: f"$\\sigma$ = {noise:g}",
-        names=(samples.SAMPLES, ERROR), order=samples.LABELS, floor=1e-4, size=(3.4, 3.0),
+        names=(samples.SAMPLES, drawing.ERROR), order=samples.LABELS, floor=1e-4, size=(3.4, 3.0),
     )  # fmt: skip
     drawing.legend(figure, axes.values(), columns=5)
     return figure
@@ -56,7 +46,7 @@ def _draw_noises(tables: Tables) -> Figure:
 
 def _draw_parts(tables: Tables) -> Figure:
     figure, axes = drawing.facets(
-        tables["by-examples"], "part", x="examples", names=(samples.SAMPLES, ERROR),
+        tables["by-examples"], "part", x="examples", names=(samples.SAMPLES, drawing.ERROR),
         order=samples.LABELS, columns=2, size=(4.2, 3.2),
     )  # fmt: skip
     drawing.legend(figure, axes.values(), columns=5)
@@ -66,7 +56,7 @@ def _draw_parts(tables: Tables) -> Figure:
 def _draw_one(tables: Tables) -> Figure:
     figure, (axes,) = drawing.panels(1, size=(5.2, 3.4))
     drawing.draw_curves(axes, tables["by-examples"], x="examples", order=samples.LABELS)
-    drawing.name(axes, x=samples.SAMPLES, y=ERROR)
+    drawing.name(axes, x=samples.SAMPLES, y=drawing.ERROR)
     drawing.legend(figure, (axes,), columns=3)
     return figure
 
@@ -78,29 +68,23 @@ def _worst_with_noise(m: Averages) -> Tensor:
 
 
 @declare(
-    paper="gao2025",
-    id="fig2a",
+    paper="gao2025", id="fig2a",
     title="Regression with representation: AlgoFormer, standard and looped transformer",
     claims=(
         samples.better(STANDARD),
         samples.better(LOOPED),
         Claim(
-            name="beats-both-with-noise",
+            name="beats-both-with-noise", over="seeds", ratio=True,
             sentence="With noise on the outputs it is better than both as well.",
             quantity=f"error{ABOVE} {samples.QUARTER}, AlgoFormer / the better of the others, "
             "at the sigma where this is largest",
             statistic=_worst_with_noise,
-            criterion=at_most(
-                1.0, "better is lower; with noise even Bayes' answer has an error that all share"
-            ),
-            over="seeds",
-            ratio=True,
+            criterion=at_most(1.0, "better is lower; with noise even Bayes' answer has an error "
+                              "that all share"),
         ),
         samples.FALLS,
     ),
-    draw=_draw_noises,
-    runs=_fig2a_runs,
-    minutes={"smoke": 0.4, "laptop": 30, "paper": 20000},
+    draw=_draw_noises, runs=_fig2a_runs, minutes={"smoke": 0.4, "laptop": 30, "paper": 20000},
     smaller={
         "smoke": "3 dimensions, 7 points, 20 steps; no sigma of 0.1.",
         "laptop": f"5 dimensions, 16 points, {STEPS}",
@@ -109,36 +93,32 @@ def _worst_with_noise(m: Averages) -> Tensor:
         "Phi is fixed and normalised so that E|Phi(x)|² = d. Ridge on Phi knows it, with the "
         "noise's own penalty, and is the best that any model can do.",
     ),
-)
+)  # fmt: skip
 def fig2a(lab: Lab) -> Measures:
     """Error by sample of the three models at each level of noise."""
     measures: dict[str, Measured] = {}
-    noisy: dict[str, dict[float, Measured]] = {label: {} for label in samples.RECIPES}
-    for noise in NOISES[lab.scale]:
-        runs = {label: with_noise(label, noise) for label in samples.RECIPES}
-        errors, above = samples.sample_errors(lab, runs, noise=noise)
-        measures |= samples.keyed(errors, with_noise("", noise), sigma=noise)
+    noisy: dict[float, dict[str, Measured]] = {}
+    for noise in _noises(lab.scale):
+        suffix = with_noise("", noise)
+        errors, above = samples.sample_errors(lab, suffix=suffix, noise=noise)
+        measures |= samples.keyed(errors, suffix, sigma=noise)
         if noise == 0:
             measures |= samples.quarters(errors)
         else:
-            for label, each in noisy.items():
-                each[noise] = samples.late(above[label])
-    for label, each in noisy.items():
+            noisy[noise] = above
+    for label in samples.RECIPES:
+        each = {noise: samples.late(above[label]) for noise, above in noisy.items()}
         measures[f"{label} with noise"] = replace(Measured.stack("sigma", each), label=label)
     return measures
 
 
 @declare(
-    paper="gao2025",
-    id="fig2b",
+    paper="gao2025", id="fig2b",
     title="AR(q) with representation: AlgoFormer, standard and looped transformer",
     claims=(
-        samples.better(STANDARD, above=ABOVE),
-        samples.better(LOOPED, above=ABOVE),
-        samples.FALLS,
+        samples.better(STANDARD, above=ABOVE), samples.better(LOOPED, above=ABOVE), samples.FALLS,
     ),
-    draw=_draw_parts,
-    runs=_fig2b_runs,
+    draw=_draw_parts, runs=partial(samples.three_models, "autoregression", noise=SERIES_NOISE),
     minutes={"smoke": 0.3, "laptop": 25, "paper": 7000},
     smaller={
         "smoke": "3 dimensions, 7 points, 20 steps.",
@@ -153,10 +133,10 @@ def fig2a(lab: Lab) -> Measures:
         "paper's figure goes down to 0.01, which noise of variance 1 allows only where the "
         "series is ten times larger than ours.",
     ),
-)
+)  # fmt: skip
 def fig2b(lab: Lab) -> Measures:
     """Error by sample of the three models on series, above their noise."""
-    errors, above = samples.sample_errors(lab, MODELS, noise=SERIES_NOISE)
+    errors, above = samples.sample_errors(lab, noise=SERIES_NOISE)
     return {
         **samples.keyed(errors, part="error"),
         **samples.keyed(above, ABOVE, part=f"error{ABOVE}"),
@@ -166,33 +146,28 @@ def fig2b(lab: Lab) -> Measures:
 
 
 @declare(
-    paper="gao2025",
-    id="fig2c",
+    paper="gao2025", id="fig2c",
     title="Chain of thought with MLPs: AlgoFormer, standard and looped transformer",
     claims=(
         samples.better(STANDARD),
         samples.better(LOOPED, criterion=samples.FAR),
         Claim(
-            name="standard-beats-looped",
+            name="standard-beats-looped", over="seeds", ratio=True, criterion=samples.FAR,
             sentence="The standard transformer is far ahead of the looped one as well.",
             quantity=f"error {samples.QUARTER}, standard / looped",
             statistic=samples.over(f"{STANDARD}, late", f"{LOOPED}, late"),
-            criterion=samples.FAR,
-            over="seeds",
-            ratio=True,
         ),
         samples.FALLS,
     ),
-    draw=_draw_one,
-    runs=partial(samples.three_models, "chain"),
+    draw=_draw_one, runs=partial(samples.three_models, "chain"),
     minutes={"smoke": 0.3, "laptop": 30, "paper": 40000},
     smaller={
         "smoke": "3 dimensions, networks of 2 layers, 3 chains, 20 steps.",
         "laptop": f"5 dimensions, networks of 3 layers, 9 chains instead of 41, {STEPS}",
     },
     notes=("Only thoughts count: what follows a finished chain is a fresh x.",),
-)
+)  # fmt: skip
 def fig2c(lab: Lab) -> Measures:
     """Error by chain of the three models, the mean over its thoughts."""
-    errors, _ = samples.sample_errors(lab, MODELS)
+    errors, _ = samples.sample_errors(lab)
     return {**errors, **samples.quarters(errors)}

@@ -1,26 +1,20 @@
 """Figure 5: an AlgoFormer on linear regression beside gradient descent and Newton's method."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 from matplotlib.figure import Figure
 
 from innerloop.analysis import Averages, Measured, Statistic, drawing
 from innerloop.analysis.drawing import COLOURS, ERROR
-from innerloop.core.learner import Learner
-from innerloop.core.prompt import Prompt
-from innerloop.core.task import Task
 from innerloop.learners import GradientDescent, Newton
 from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.gao2025 import samples
 from innerloop.studies.gao2025.samples import ALGOFORMER as OWN
 from innerloop.studies.gao2025.samples import with_noise
 from innerloop.studies.lab import Lab
-from innerloop.studies.runs import noisy, trained
-from innerloop.studies.study import Measures, Runs, Tables, declare
-from innerloop.training.families import Scale
+from innerloop.studies.runs import trained
+from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
 
 NOISES = (0.0, 0.1, 1.0)
 ITERATIONS = (5, 10, 15, 20)
@@ -31,7 +25,6 @@ ALGORITHMS = {
     **{f"GD, {steps}": GradientDescent(steps) for steps in ITERATIONS},
 }
 """Newton starts at 1 / |S S'|_F; gradient descent has the step size 1 / L of each prefix."""
-MOST, COMPARED = f"Newton, {ITERATIONS[-1]}", "compared"
 COLOURED = tuple(
     label
     for steps in ITERATIONS
@@ -41,13 +34,16 @@ COLOURED = tuple(
 
 
 def _fig5_runs(scale: Scale) -> Runs:
-    runs = {with_noise(OWN, noise): noisy("algoformer-linear", scale, noise) for noise in NOISES}
+    models: dict[str, tuple[str, ...]] = {OWN: ()}
     if scale == "paper":
-        short = ("model.backbone.loops=10", "window=10", "loops.start=10")
-        for noise in NOISES:
-            change = f"task.noise={noise:g}"
-            runs[with_noise(SHORT, noise)] = trained("algoformer-linear", scale, change, *short)
-    return runs
+        models[SHORT] = ("model.backbone.loops=10", "window=10", "loops.start=10")
+    return {
+        with_noise(label, noise): trained(
+            "algoformer-linear", scale, f"task.noise={noise:g}", *changes
+        )
+        for label, changes in models.items()
+        for noise in NOISES
+    }
 
 
 def _draw_fig5(tables: Tables) -> Figure:
@@ -66,82 +62,65 @@ def _draw_fig5(tables: Tables) -> Figure:
     return figure
 
 
-def _against_best(algorithms: Iterable[str], noise: float) -> Statistic:
-    """The AlgoFormer's error over the least of the algorithms'."""
-    others = tuple(algorithms)
+def _against_best(noise: float, *, beginning: str = "", ending: str = "") -> Statistic:
+    """The AlgoFormer's error over the least of the algorithms whose labels begin and end so."""
+    labels = [each for each in ALGORITHMS if each.startswith(beginning) and each.endswith(ending)]
 
     def statistic(m: Averages) -> torch.Tensor:
-        own, *errors = (m[f"{with_noise(label, noise)}, {COMPARED}"] for label in (OWN, *others))
+        own, *errors = (m[f"{with_noise(label, noise)}, compared"] for label in (OWN, *labels))
         return own / torch.stack(errors).amin(dim=0)
 
     return statistic
 
 
-def _ahead(algorithm: str) -> Statistic:
-    return _against_best((label for label in ALGORITHMS if label.startswith(algorithm)), 0.0)
-
-
 def _better(noise: float, *, hindsight: bool) -> Claim:
     most = f"{ITERATIONS[-1]} iterations"
-    ending = "" if hindsight else f", {ITERATIONS[-1]}"
     return Claim(
-        name=f"{'best' if hindsight else 'better'}-at-noise-{noise:g}",
+        name=f"{'best' if hindsight else 'better'}-at-noise-{noise:g}", ratio=True,
         sentence=f"With noise of sigma {noise:g} it is better than both algorithms with "
         + ("any number of iterations." if hindsight else f"{most}, as many as it has loops."),
         quantity="error averaged over all prefixes, AlgoFormer / the better of both algorithms, "
         + ("with the best number of iterations" if hindsight else f"with {most}"),
-        statistic=_against_best((label for label in ALGORITHMS if label.endswith(ending)), noise),
+        statistic=_against_best(noise, ending="" if hindsight else f", {ITERATIONS[-1]}"),
         criterion=at_most(1.0, "better is lower, on the same prompts"),
-        ratio=True,
-    )
+    )  # fmt: skip
 
 
 @declare(
-    paper="gao2025",
-    id="fig5",
+    paper="gao2025", id="fig5",
     title="An AlgoFormer beside gradient descent and Newton's method on linear regression",
     claims=(
         Claim(
-            name="ahead-of-gradient-descent-early",
+            name="ahead-of-gradient-descent-early", ratio=True,
             sentence="Without noise the AlgoFormer is ahead of gradient descent at first.",
             quantity="error over the prefixes of 1 to d - 1 examples, AlgoFormer / gradient "
             "descent with the best number of iterations, sigma 0",
-            statistic=_ahead("GD"),
+            statistic=_against_best(0.0, beginning="GD"),
             criterion=at_most(1.0, "ahead is lower, on the same prompts"),
-            ratio=True,
         ),
         Claim(
-            name="ahead-of-newton-early",
+            name="ahead-of-newton-early", ratio=True,
             sentence="It is ahead of Newton's method at first as well.",
             quantity="error over the prefixes of 1 to d - 1 examples, AlgoFormer / Newton's method "
             "with the best number of iterations, sigma 0",
-            statistic=_ahead("Newton"),
-            criterion=at_most(
-                1.0,
-                "ahead is lower, on the same prompts; Newton's method that has converged is "
-                "Bayes' answer here, which nothing can be ahead of",
-            ),
-            ratio=True,
+            statistic=_against_best(0.0, beginning="Newton"),
+            criterion=at_most(1.0, "ahead is lower, on the same prompts; Newton's method that has "
+                              "converged is Bayes' answer here, which nothing can be ahead of"),
         ),
         Claim(
-            name="newton-wins-late",
+            name="newton-wins-late", paper="machine precision / 1e-3",
             sentence="Without noise Newton's method reaches machine precision later on, and the "
             "AlgoFormer does not.",
             quantity="median error after the last example, Newton's method with 20 iterations / "
             "AlgoFormer, sigma 0",
-            statistic=samples.over(f"{MOST}, at the end", f"{OWN}, at the end"),
-            criterion=at_most(
-                1e-3,
-                "the paper has machine precision against about 1e-3; in float32 precision "
-                "is about 1e-14 of squares, and a thousand times is far more than chance",
-            ),
-            paper="machine precision / 1e-3",
+            statistic=samples.over("Newton, 20, at the end", f"{OWN}, at the end"),
+            criterion=at_most(1e-3, "the paper has machine precision against about 1e-3; in "
+                              "float32 precision is about 1e-14 of squares, and a thousand times "
+                              "is far more than chance"),
         ),
         *(_better(noise, hindsight=late) for noise in (0.1, 1.0) for late in (False, True)),
     ),
-    draw=_draw_fig5,
-    runs=_fig5_runs,
-    minutes={"smoke": 0.3, "laptop": 15, "paper": 12000},
+    draw=_draw_fig5, runs=_fig5_runs, minutes={"smoke": 0.3, "laptop": 15, "paper": 12000},
     smaller={
         "smoke": "3 dimensions, 7 points, 20 steps; no AlgoFormer of 10 loops.",
         "laptop": "5 dimensions, 11 points, width 64, 1500 steps of a faster optimiser; no "
@@ -152,35 +131,25 @@ def _better(noise: float, *, hindsight: bool) -> Claim:
         "answer without noise; with noise, few iterations of either algorithm act as a "
         "penalty, and the best number of them is taken with hindsight.",
     ),
-)
+)  # fmt: skip
 def fig5(lab: Lab) -> Measures:
-    """Error by prefix of the AlgoFormer and of both algorithms, at each level of noise."""
+    """Error by prefix of the AlgoFormer and of both algorithms, at each level of noise.
+
+    Claims compare, with noise, the mean over all prefixes; without, that over 1 to d - 1 examples,
+    and the median at the end.
+    """
     models = (OWN, SHORT) if lab.scale == "paper" else (OWN,)
     measures: dict[str, Measured] = {}
     for noise in NOISES:
         config = lab.config(with_noise(OWN, noise))
         prompt = lab.draw(config.task, config.points)
         learners = {label: lab.learner(with_noise(label, noise)) for label in models}
-        measures |= compared(lab, learners | ALGORITHMS, prompt, config.task, noise)
-    return measures
-
-
-def compared(
-    lab: Lab, learners: Mapping[str, Learner[Any]], prompt: Prompt, task: Task, noise: float
-) -> dict[str, Measured]:
-    """Errors by prefix by label, and what of them claims compare.
-
-    With noise the mean over all prefixes; without, that over 1 to d - 1 examples, and the median
-    at the end.
-    """
-    measures: dict[str, Measured] = {}
-    for label, learner in learners.items():
-        errors = lab.error(learner, prompt, task, label=label)
-        part = errors if noise else errors.at(examples=slice(1, task.dims))
-        measures |= {
-            with_noise(label, noise): replace(errors, keys={"sigma": noise}),
-            f"{with_noise(label, noise)}, {COMPARED}": part.mean("examples"),
-        }
-        if noise == 0:
-            measures[f"{label}, at the end"] = replace(errors.at(examples=-1), average="median")
+        for label, learner in {**learners, **ALGORITHMS}.items():
+            errors = lab.error(learner, prompt, config.task, label=label)
+            part = errors if noise else errors.at(examples=slice(1, config.task.dims))
+            name = with_noise(label, noise)
+            measures[name] = replace(errors, keys={"sigma": noise})
+            measures[f"{name}, compared"] = part.mean("examples")
+            if noise == 0:
+                measures[f"{label}, at the end"] = replace(errors.at(examples=-1), average="median")
     return measures

@@ -1,7 +1,7 @@
 """What the figures of Gao et al. share: errors by in-context sample, and the three models."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,7 @@ from innerloop.learners.through import Through
 from innerloop.studies.claim import Claim, Criterion, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
-from innerloop.studies.study import Runs
-from innerloop.training.families import Scale
+from innerloop.studies.study import Measures, Runs, Scale
 
 ALGOFORMER, STANDARD, LOOPED = "AlgoFormer", "standard", "looped"
 RECIPES = {STANDARD: "standard", LOOPED: "looped", ALGOFORMER: "algoformer"}
@@ -45,51 +44,46 @@ def over(first: str, second: str) -> Statistic:
 def better(other: str, *, criterion: Criterion = CLEARLY, above: str = "") -> Claim:
     """The claim that the AlgoFormer is better than another model; `above` says what is left out."""
     return Claim(
-        name=f"beats-{other}",
+        name=f"beats-{other}", over="seeds", ratio=True, criterion=criterion,
         sentence=f"The AlgoFormer is better than the {other} transformer.",
         quantity=f"error{above} {QUARTER}, AlgoFormer / {other}",
         statistic=over(f"{ALGOFORMER}{above}, late", f"{other}{above}, late"),
-        criterion=criterion,
-        over="seeds",
-        ratio=True,
-    )
+    )  # fmt: skip
 
 
 FALLS = Claim(
-    name="falls-with-samples",
+    name="falls-with-samples", ratio=True,
     sentence="The AlgoFormer's error decreases with the number of in-context samples.",
     quantity="error of the AlgoFormer, last quarter of the samples / first quarter",
     statistic=over(f"{ALGOFORMER}, late", f"{ALGOFORMER}, early"),
     criterion=at_most(1.0, "a decrease, whichever prompts are drawn"),
-    ratio=True,
-)
+)  # fmt: skip
 
 
-def three_models(family: str, scale: Scale, *changes: str) -> Runs:
+def three_models(
+    family: str, scale: Scale, *, noise: float | None = None, suffix: str = ""
+) -> Runs:
     """The runs of the three models on a family, all of the same number of steps."""
+    changes = () if noise is None else (f"task.noise={noise:g}",)
     # At laptop scale the recipes give the stack more steps than the loops; the paper does not.
-    steps = ("steps=1200",) if scale == "laptop" else ()
+    changes += ("steps=1200",) if scale == "laptop" else ()
     return {
-        label: trained(f"{recipe}-{family}", scale, *changes, *steps)
+        label + suffix: trained(f"{recipe}-{family}", scale, *changes)
         for label, recipe in RECIPES.items()
     }
 
 
 def early(errors: Measured) -> Measured:
     """The mean over the first quarter of the samples."""
-    return errors.at(examples=slice(_quarter(errors))).mean("examples")
+    return errors.at(examples=slice(math.ceil(errors.values.shape[1] / 4))).mean("examples")
 
 
 def late(errors: Measured) -> Measured:
     """The mean over the last quarter of the samples."""
-    return errors.at(examples=slice(-_quarter(errors), None)).mean("examples")
+    return errors.at(examples=slice(-math.ceil(errors.values.shape[1] / 4), None)).mean("examples")
 
 
-def _quarter(errors: Measured) -> int:
-    return math.ceil(errors.values.shape[1] / 4)
-
-
-def quarters(errors: Mapping[str, Measured], above: str = "") -> dict[str, Measured]:
+def quarters(errors: Measures, above: str = "") -> dict[str, Measured]:
     """What `better` and `FALLS` compare, of errors by sample by label."""
     return {
         f"{ALGOFORMER}{above}, early": early(errors[ALGOFORMER]),
@@ -99,24 +93,23 @@ def quarters(errors: Mapping[str, Measured], above: str = "") -> dict[str, Measu
 
 def ridge_on_features(noise: float) -> Through:
     """What knows Phi and has only A to find: Bayes' answer, as A is normal and so is the noise."""
-    return Through(_features, Ridge(noise**2), traits=Traits(), label="Phi")
 
+    def features(prompt: Prompt) -> Prompt:
+        return Prompt(xs=prompt.truth["features"], ys=prompt.ys)
 
-def _features(prompt: Prompt) -> Prompt:
-    """Pairs of Phi and y."""
-    return Prompt(xs=prompt.truth["features"], ys=prompt.ys)
+    return Through(features, Ridge(noise**2), traits=Traits(), label="Phi")
 
 
 def sample_errors(
-    lab: Lab, runs: Mapping[str, str], *, noise: float | None = None
+    lab: Lab, labels: Iterable[str] = RECIPES, *, suffix: str = "", noise: float | None = None
 ) -> tuple[dict[str, Measured], dict[str, Measured]]:
-    """Errors by sample of the models of some runs, by label, and how far they are from A Phi.
+    """Errors by sample of the runs that labels with a suffix name, and how far they are from A Phi.
 
     With `noise` also those of ridge on Phi, and the noise as a curve of one place: a level.
     """
-    config = lab.config(next(iter(runs.values())))
+    learners: dict[str, Learner[Any]] = {label: lab.learner(label + suffix) for label in labels}
+    config = lab.config(next(iter(learners)) + suffix)
     prompt = lab.draw(config.task, config.points)
-    learners: dict[str, Learner[Any]] = {label: lab.learner(run) for label, run in runs.items()}
     if noise is not None:
         learners[REFERENCE] = ridge_on_features(noise)
     errors: dict[str, Measured] = {}
@@ -141,11 +134,10 @@ def with_and_without_noise(
     right = prompt
     if "features" in prompt.truth:
         right = replace(prompt, ys=prompt.truth["features"] @ prompt.truth["A"])  # (P, n, k)
-    squares = (squared_errors(answers, each) for each in (prompt, right))  # (P, n) each
     scale = task.scale_at(prompt.points)  # (n,)
+    squares = (squared_errors(answers, each) / scale for each in (prompt, right))  # (P, n) each
     whole, above = (
-        Measured(values=task.by_sample(each / scale), axes=("examples",), scale="log")
-        for each in squares
+        Measured(values=task.by_sample(each), axes=("examples",), scale="log") for each in squares
     )  # (P, m) each
     return whole, above
 
@@ -156,8 +148,6 @@ def noise_level(noise: float, task: Task, points: int) -> Measured:
     return replace(Measured.exact(value, "examples"), label=NOISE)
 
 
-def keyed(
-    measures: Mapping[str, Measured], suffix: str = "", **keys: object
-) -> dict[str, Measured]:
+def keyed(measures: Measures, suffix: str = "", **keys: object) -> dict[str, Measured]:
     """The measures with further columns in their tables, and with a suffix to their names."""
     return {f"{name}{suffix}": replace(each, keys=keys) for name, each in measures.items()}

@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 
-import pandas as pd
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -16,7 +14,7 @@ from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
-from innerloop.studies.yang2024.shared import KINDS, LOWER, geometric_mean
+from innerloop.studies.yang2024.shared import KINDS, LOWER, errors_of, geometric_mean
 from innerloop.training.config import RunConfig
 
 LEARNED = 0.2
@@ -34,22 +32,18 @@ def _label(kind: str, dims: int, pool: int | None) -> str:
     return f"{kind}, {dims} dimensions, {pool or 'fresh'} prompts"
 
 
-def _run(kind: str, scale: Scale, dims: int, pool: int | None) -> RunConfig:
-    """A model trained on a fixed pool of prompts: all of their size from the start."""
-    changes = [] if pool is None else [f"pool={pool}"]
-    if scale == "paper":
-        changes += [f"task.dims={dims}", f"points={2 * dims + 1}"]
-        changes += ["curriculum.dims=null", "curriculum.points=null"]
-        if kind == "looped":
-            changes += ["model.backbone.loops=30", "window=15", "loops.start=null"]
-    return trained(f"{kind}-linear", scale, *changes)
-
-
 def _fig5_runs(scale: Scale) -> Runs:
-    return {
-        _label(kind, dims, pool): _run(kind, scale, dims, pool)
-        for dims, kind, pool in product(DIMENSIONS[scale], KINDS, POOLS[scale])
-    }
+    """Models trained on fixed pools of prompts: all of their size from the start."""
+    runs: dict[str, RunConfig] = {}
+    for dims, kind, pool in product(DIMENSIONS[scale], KINDS, POOLS[scale]):
+        changes = [] if pool is None else [f"pool={pool}"]
+        if scale == "paper":
+            changes += [f"task.dims={dims}", f"points={2 * dims + 1}"]
+            changes += ["curriculum.dims=null", "curriculum.points=null"]
+            if kind == "looped":
+                changes += ["model.backbone.loops=30", "window=15", "loops.start=null"]
+        runs[_label(kind, dims, pool)] = trained(f"{kind}-linear", scale, *changes)
+    return runs
 
 
 def prompts_needed(errors: Tensor, pools: Tensor) -> Tensor:
@@ -58,15 +52,12 @@ def prompts_needed(errors: Tensor, pools: Tensor) -> Tensor:
     Between two pools by a straight line of logarithms. The first pool where even that is enough:
     fewer may do. Infinite where no pool is enough.
     """
-    sizes = pools.log()  # (k,)
     enough = errors <= LEARNED  # (.., k)
     first = enough.int().argmax(dim=-1, keepdim=True)  # (.., 1)
     before = (first - 1).clamp(min=0)  # (.., 1)
-    heights = errors.log()  # (.., k)
-    above, below = (heights.gather(-1, place) for place in (before, first))  # (.., 1) each
-    share = (above - math.log(LEARNED)) / (above - below)  # (.., 1)
-    share = torch.where(first > 0, share, 0.0)  # (.., 1)
-    needed = (sizes[before] + share * (sizes[first] - sizes[before])).exp()  # (.., 1)
+    above, below = (errors.log().gather(-1, place) for place in (before, first))  # (.., 1) each
+    share = torch.where(first > 0, (above - math.log(LEARNED)) / (above - below), 0.0)  # (.., 1)
+    needed = torch.lerp(pools.log()[before], pools.log()[first], share).exp()  # (.., 1)
     return torch.where(enough.any(dim=-1), needed[..., 0], torch.inf)
 
 
@@ -90,23 +81,19 @@ def _draw_fig5(tables: Tables) -> Figure:
     for dims, panel in axes.items():
         rows = drawing.rows_where(table, {"dims": dims})
         panel.set_ylim(0, drawing.ceiling(rows))
-        _name_prompts(panel, rows)
+        # A logarithmic axis with the pools as its ticks, and a word for prompts that never repeat.
+        pools, fresh = (
+            drawing.rows_where(rows, {"source": source})["distinct prompts"].to_numpy(float)
+            for source in ("pool", "fresh")
+        )
+        words = {pool: f"{pool / 1000:g}k" if pool >= 1000 else f"{pool:g}" for pool in pools}
+        if len(fresh) > 0:
+            words[fresh.prod() ** (1 / len(fresh))] = "fresh"
+        panel.set_xscale("log")
+        panel.set_xticks(list(words), list(words.values()))
+        panel.set_xticks([], minor=True)
     drawing.legend(figure, axes.values())
     return figure
-
-
-def _name_prompts(axes: Axes, rows: pd.DataFrame) -> None:
-    """A logarithmic axis with the pools as its ticks, and a word for prompts that never repeat."""
-    pools, fresh = (
-        drawing.rows_where(rows, {"source": source})["distinct prompts"].to_numpy(float)
-        for source in ("pool", "fresh")
-    )
-    words = {pool: f"{pool / 1000:g}k" if pool >= 1000 else f"{pool:g}" for pool in pools}
-    if len(fresh) > 0:
-        words[fresh.prod() ** (1 / len(fresh))] = "fresh"
-    axes.set_xscale("log")
-    axes.set_xticks(list(words), list(words.values()))
-    axes.set_xticks([], minor=True)
 
 
 @declare(
@@ -147,25 +134,20 @@ def _name_prompts(axes: Axes, rows: pd.DataFrame) -> None:
 )  # fmt: skip
 def fig5(lab: Lab) -> Measures:
     """Error at the last prefix after training on pools of several sizes, and on fresh prompts."""
+    sources: dict[str, list[int | None]] = {"pool": [pool for pool in POOLS[lab.scale] if pool]}
+    if None in POOLS[lab.scale]:
+        sources["fresh"] = [None]
     measures: dict[str, Measured] = {}
-    for kind, source in product(KINDS, ("pool", "fresh")):
-        pools = [pool for pool in POOLS[lab.scale] if (pool is None) == (source == "fresh")]
-        if pools:
-            by_dims = {
-                dims: Measured.stack(
-                    "distinct prompts", dict(_errors(lab, kind, dims, pool) for pool in pools)
-                )
-                for dims in DIMENSIONS[lab.scale]
-            }
-            errors = Measured.stack("dims", by_dims)
-            measures[f"{kind} {source}"] = replace(errors, label=kind, keys={"source": source})
+    for kind, (source, pools) in product(KINDS, sources.items()):
+        by_dims: dict[int, Measured] = {}
+        for dims in DIMENSIONS[lab.scale]:
+            by_pool: dict[int, Measured] = {}
+            for label in (_label(kind, dims, pool) for pool in pools):
+                config = lab.config(label)
+                seen = config.pool or config.steps * config.batch * config.accumulate
+                errors = errors_of(lab, label, purpose=f"{dims} dimensions")
+                by_pool[seen] = errors.at(examples=-1)
+            by_dims[dims] = Measured.stack("distinct prompts", by_pool)
+        errors = Measured.stack("dims", by_dims)
+        measures[f"{kind} {source}"] = replace(errors, label=kind, keys={"source": source})
     return measures
-
-
-def _errors(lab: Lab, kind: str, dims: int, pool: int | None) -> tuple[int, Measured]:
-    """How many distinct prompts a model has seen in training, and its errors at the last prefix."""
-    label = _label(kind, dims, pool)
-    config = lab.config(label)
-    prompt = lab.draw(config.task, config.points, purpose=f"{dims} dimensions")
-    errors = lab.error(lab.learner(label), prompt, config.task).at(examples=-1)
-    return config.pool or config.steps * config.batch * config.accumulate, errors

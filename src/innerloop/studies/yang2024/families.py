@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -23,8 +24,8 @@ from innerloop.learners import (
 from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
-from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
-from innerloop.studies.yang2024.shared import APART, KINDS, TITLES
+from innerloop.studies.study import Measures, Scale, Tables, declare
+from innerloop.studies.yang2024.shared import KINDS, MATCHES, TITLES
 
 FEW = 10
 """Below so many examples the paper has its looped model ahead of the Lasso."""
@@ -40,34 +41,18 @@ SOLVERS: dict[str, dict[str, Learner[Any]]] = {
     "network": {"least squares": OLS(), **_NEIGHBOURS, "network by Adam": NetworkByAdam()},
 }
 """What the paper draws beside the two models."""
-MATCHES = at_most(
-    APART, "two seeds of one model differ by about a quarter; a better one matches too"
-)
 
 
 def _families(scale: Scale) -> tuple[str, ...]:
     return ("sparse",) if scale == "laptop" else tuple(TITLES)
 
 
-def _fig10_runs(scale: Scale) -> Runs:
-    return {
-        f"{kind}-{family}": trained(f"{kind}-{family}", scale)
-        for family in _families(scale)
-        for kind in KINDS
-    }
-
-
-def with_examples(errors: Measured, most: int | None = None) -> Measured:
-    """The mean of errors over all prefixes but the empty one, or those up to most."""
-    return errors.at(examples=slice(1, None if most is None else most + 1)).mean("examples")
-
-
 def few_and_more(label: str, errors: Measured, few: int) -> Measures:
     """The mean errors with examples, with up to `few` of them, and with more."""
+    parts = {"with": slice(1, None), "few": slice(1, few + 1), "more": slice(few + 1, None)}
     return {
-        f"with examples, {label}": with_examples(errors),
-        f"few examples, {label}": with_examples(errors, few),
-        f"more examples, {label}": errors.at(examples=slice(few + 1, None)).mean("examples"),
+        f"{part} examples, {label}": errors.at(examples=places).mean("examples")
+        for part, places in parts.items()
     }
 
 
@@ -125,9 +110,8 @@ def _draw_fig10(tables: Tables) -> Figure:
             name="ahead-on-sparse", over="seeds", ratio=True,
             sentence="On sparse functions the looped model outperforms the standard one.",
             quantity="mean error over all prefixes, looped / standard, sparse functions",
-            statistic=lambda m: (
-                m["with examples, looped, sparse"] / m["with examples, standard, sparse"]
-            ),
+            statistic=lambda m: m["with examples, looped, sparse"]
+            / m["with examples, standard, sparse"],
             criterion=at_most(1.0, "to outperform is to have less error"),
         ),
         Claim(
@@ -148,7 +132,11 @@ def _draw_fig10(tables: Tables) -> Figure:
             paper="4.6",
         ),
     ),
-    draw=_draw_fig10, runs=_fig10_runs, minutes={"smoke": 0.4, "laptop": 17, "paper": 15_000},
+    runs=lambda scale: {
+        f"{kind}-{family}": trained(f"{kind}-{family}", scale)
+        for family, kind in product(_families(scale), KINDS)
+    },
+    draw=_draw_fig10, minutes={"smoke": 0.4, "laptop": 17, "paper": 15_000},
     smaller={
         "smoke": "All families in 3 or 4 dimensions; 20 steps.",
         "laptop": "Sparse functions only: 10 dimensions, 2 weights that are not zero, 21 points; "
@@ -163,8 +151,8 @@ def fig10(lab: Lab) -> Measures:
         config = lab.config(f"looped-{family}")
         prompt = lab.draw(config.task, config.points, purpose=family)
         fewer = prompt.select(slice(0, lab.choose(smoke=4, laptop=128, paper=256)))
-        learners = {kind: lab.learner(f"{kind}-{family}") for kind in KINDS} | SOLVERS[family]
-        for label, learner in learners.items():
+        models = {kind: lab.learner(f"{kind}-{family}") for kind in KINDS}
+        for label, learner in {**models, **SOLVERS[family]}.items():
             asked = fewer if label in BOOSTED else prompt
             try:
                 errors = lab.error(learner, asked, config.task, label=label)

@@ -22,8 +22,6 @@ TARGETS: dict[str, Target] = {"moment": moment, "weights": least_squares}
 TITLES = {"moment": "X'y / examples", "weights": "least-squares weights"}
 MARGIN = 1.1
 """Probes that know the same may differ by a tenth."""
-REFINES = at_most(1 / MARGIN, "probes of loops that know the same may differ by a tenth")
-MOVES_ON = at_least(MARGIN, "the margin within which a model counts as still at its best")
 
 
 def _fig8_runs(scale: Scale) -> Runs:
@@ -58,25 +56,23 @@ def _draw_fig8(tables: Tables) -> Figure:
 
 def _claims(target: str, what: str) -> tuple[Claim, Claim]:
     """What the paper says of one target in the loop, and in the stack."""
-
-    def refined(m: Averages) -> Tensor:
-        return m[f"looped, {target}, after b loops"] / m[f"looped, {target}, after a quarter"]
-
-    def last_over_lowest(m: Averages) -> Tensor:
-        return m[f"standard, {target}"][..., -1] / m[f"standard, {target}"].amin(dim=-1)
-
+    loop, stack = f"looped, {target}", f"standard, {target}"
     return (
         Claim(
-            name=f"looped-{target}", ratio=True, criterion=REFINES,
+            name=f"looped-{target}", ratio=True,
             sentence=f"The looped model refines {what} with every loop.",
             quantity="error of the probe after b loops / after a quarter of them",
-            statistic=refined,
+            statistic=lambda m: m[f"{loop}, after b loops"] / m[f"{loop}, after a quarter"],
+            criterion=at_most(1 / MARGIN, "probes of loops that know the same may differ by a "
+                              "tenth"),
         ),
         Claim(
-            name=f"standard-{target}", ratio=True, criterion=MOVES_ON,
+            name=f"standard-{target}", ratio=True,
             sentence=f"The standard model knows {what} best in a middle layer, and moves on.",
             quantity="error of the probe after the last layer / lowest error after any layer",
-            statistic=last_over_lowest,
+            statistic=lambda m: m[stack][..., -1] / m[stack].amin(dim=-1),
+            criterion=at_least(MARGIN, "the margin within which a model counts as still at its "
+                               "best"),
         ),
     )  # fmt: skip
 
@@ -102,11 +98,8 @@ def _beyond_control(m: Averages) -> Tensor:
             quantity="lowest error of the probes / lowest error of the control's, the largest of "
             "both models and both targets",
             statistic=_beyond_control,
-            criterion=at_most(
-                0.5,
-                "a control probe that is perfect at w = 1 has twice the error of a probe "
-                "that knows nothing of w",
-            ),
+            criterion=at_most(0.5, "a control probe that is perfect at w = 1 has twice the error "
+                              "of a probe that knows nothing of w"),
         ),
     ),
     draw=_draw_fig8, runs=_fig8_runs, minutes={"smoke": 0.2, "laptop": 9, "paper": 3000},

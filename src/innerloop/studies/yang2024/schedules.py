@@ -13,7 +13,7 @@ from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
 from innerloop.studies.yang2024.loop_grid import FAMILIES
-from innerloop.studies.yang2024.shared import ALIKE
+from innerloop.studies.yang2024.shared import ALIKE, errors_of
 
 SCHEDULES = {"with": "with a schedule", "without": "without"}
 
@@ -87,9 +87,7 @@ def fig17(lab: Lab) -> Measures:
     measures: dict[str, Measured] = {}
     for run in _fig17_runs(lab.scale):
         family, schedule = run.split()
-        config = lab.config(run)
-        prompt = lab.draw(config.task, config.points, purpose=family)
-        errors = lab.error(lab.learner(run), prompt, config.task, label=SCHEDULES[schedule])
+        errors = errors_of(lab, run, purpose=family, label=SCHEDULES[schedule])
         measures[run] = replace(errors, keys={"family": family})
     if lab.scale != "paper":
         lab.note("Trees are trained at the paper's scale only.")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import torch
 from matplotlib.figure import Figure
@@ -12,8 +13,7 @@ from innerloop.studies.claim import Claim, at_least, between
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import looped, trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
-from innerloop.studies.yang2024.shared import APART, HIGHER, shown_loops
-from innerloop.training.config import RunConfig
+from innerloop.studies.yang2024.shared import APART, HIGHER, errors_of, shown_loops
 from innerloop.training.overrides import with_overrides
 
 LOOPS: Mapping[Scale, tuple[int, int]] = {"smoke": (4, 3), "laptop": (20, 10), "paper": (30, 15)}
@@ -41,13 +41,13 @@ def _runs(scale: Scale) -> Runs:
         "standard": trained("standard-linear", scale),
     }
     settings = {"L": "layers", "D": "width", "h": "heads"}
-    runs: dict[str, RunConfig] = {}
-    for name, numbers in SIZES[scale].items():
-        kind, size = name.split()
-        for number in numbers:
-            change = f"model.backbone.{settings[size]}={number}"
-            runs[f"{name} = {number}"] = with_overrides(usual[kind], [change])
-    return runs
+    return {
+        f"{name} = {number}": with_overrides(
+            usual[name.split()[0]], [f"model.backbone.{settings[name.split()[1]]}={number}"]
+        )
+        for name, numbers in SIZES[scale].items()
+        for number in numbers
+    }
 
 
 def loops_until(means: Tensor, target: Tensor | float) -> Tensor:
@@ -56,10 +56,7 @@ def loops_until(means: Tensor, target: Tensor | float) -> Tensor:
     What never comes so far within K loops counts as K + 1.
     """
     bar = torch.as_tensor(target, dtype=means.dtype)[..., None]  # (.., 1)
-    there = means <= bar  # (.., K + 1)
-    never = means.shape[-1]
-    first = there.double().argmax(dim=-1)  # (..)
-    return torch.where(there.any(dim=-1), first, never).double()
+    return (~(means <= bar)).double().cumprod(dim=-1).sum(dim=-1)  # the loops before the first
 
 
 def by_size(m: Averages, name: str) -> dict[int, Tensor]:
@@ -86,7 +83,7 @@ def loops_per_layer(m: Averages) -> Tensor:
     return needed[depth] / depth
 
 
-def worse(m: Averages, size: str, choose: Callable[[Iterable[int]], int]) -> Tensor:
+def worse(m: Averages, *, size: str, choose: Callable[[Iterable[int]], int]) -> Tensor:
     """The error at b loops with the least or most of a size over that of the usual block: (..)."""
     several = by_size(m, f"at b, looped {size} = ")
     return several[choose(several)] / m[f"at b, {USUAL}"]
@@ -137,23 +134,20 @@ def _draw(tables: Tables) -> Figure:
             statistic=loops_per_layer,
             criterion=between(1.9, 3.1, "20 / 8, and a quarter of it either way"),
         ),
-        Claim(
-            name="width-helps", over="seeds", ratio=True, criterion=HIGHER,
-            sentence="A wider block comes to a lower error, up to the usual width.",
-            quantity="error at b loops, narrowest / usual width",
-            statistic=lambda m: worse(m, "D", min),
-        ),
-        Claim(
-            name="few-heads-worse", over="seeds", ratio=True, criterion=HIGHER,
-            sentence="Up to the usual number, more heads lower the error.",
-            quantity="error at b loops, fewest heads / usual number",
-            statistic=lambda m: worse(m, "h", min),
-        ),
-        Claim(
-            name="many-heads-worse", over="seeds", ratio=True, criterion=HIGHER,
-            sentence="Beyond it, more heads of fewer dimensions raise the error.",
-            quantity="error at b loops, most heads / usual number",
-            statistic=lambda m: worse(m, "h", max),
+        *(
+            Claim(
+                name=name, over="seeds", ratio=True, criterion=HIGHER, sentence=sentence,
+                quantity=f"error at b loops, {compared}",
+                statistic=partial(worse, size=size, choose=choose),
+            )
+            for name, size, choose, compared, sentence in (
+                ("width-helps", "D", min, "narrowest / usual width",
+                 "A wider block comes to a lower error, up to the usual width."),
+                ("few-heads-worse", "h", min, "fewest heads / usual number",
+                 "Up to the usual number, more heads lower the error."),
+                ("many-heads-worse", "h", max, "most heads / usual number",
+                 "Beyond it, more heads of fewer dimensions raise the error."),
+            )
         ),
     ),
     draw=_draw, runs=_runs, minutes={"smoke": 0.5, "laptop": 16, "paper": 28_000},
@@ -168,19 +162,14 @@ def _draw(tables: Tables) -> Figure:
 def fig7(lab: Lab) -> Measures:
     """Error by loop of blocks of several shapes, and of standard models as levels."""
     (loops, _), last = LOOPS[lab.scale], lab.choose(smoke=12, laptop=100, paper=100)
-    config = lab.config(USUAL)
-    prompt = lab.draw(config.task, config.points)
     measures: dict[str, Measured] = {}
     for label in _runs(lab.scale):
-        learner = lab.learner(label)
         if label.startswith("looped"):
-            errors = lab.error(
-                learner, prompt, config.task, by="step", steps=last, axis="loop", label=label
-            )
+            errors = errors_of(lab, label, loops=last)
             measures[label] = replace(errors, shown={"loop": shown_loops(last, loops)})
             measures[f"at b, {label}"] = errors.at(loop=loops)
         else:
-            end = lab.error(learner, prompt, config.task, label=label).at(examples=[-1])
+            end = errors_of(lab, label).at(examples=[-1])
             measures[label] = replace(end, axes=("loop",), ticks={})
     lab.table("sizes", {"trained loops": [loops]})
     return measures

@@ -1,14 +1,21 @@
-"""What studies of this paper share: criteria, names, and small pieces of statistics and tables."""
+"""What studies of this paper share: criteria, names, errors of a run, and small statistics."""
 
 from torch import Tensor
 
+from innerloop.analysis import Measured
 from innerloop.studies.claim import at_least, at_most
+from innerloop.studies.lab import Lab
 
 APART = 1.25
 """Two seeds of one model differ by about a quarter: less is no difference."""
 SEEDS = "two seeds of one model differ by about a quarter"
 HIGHER, LOWER, ALIKE = at_least(APART, SEEDS), at_most(1 / APART, SEEDS), at_most(APART, SEEDS)
 """What ratios of errors must be for the first to be larger, smaller, or no larger."""
+MATCHES = at_most(APART, f"{SEEDS}; a better one matches too")
+STAYS = at_most(
+    1.1, "at a fixed point nothing changes; a tenth is less than what separates two seeds"
+)
+"""What the error far beyond the trained loops, over that at these, must be."""
 
 KINDS = ("looped", "standard")
 TITLES = {
@@ -17,6 +24,18 @@ TITLES = {
     "network": "two-layer networks",
 }
 """The families of section 5.4."""
+
+
+def errors_of(
+    lab: Lab, run: str, *, loops: int | None = None, purpose: str = "test", label: str = ""
+) -> Measured:
+    """Errors of a run by examples, or after each loop up to `loops`, on prompts of its own task."""
+    config = lab.config(run)
+    prompt = lab.draw(config.task, config.points, purpose=purpose)
+    return lab.error(
+        lab.learner(run), prompt, config.task, by="examples" if loops is None else "step",
+        steps=loops, axis="loop", label=label or run,
+    )  # fmt: skip
 
 
 def geometric_mean(ratios: Tensor) -> Tensor:

@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.analysis import Averages, Measured, Statistic, drawing
-from innerloop.analysis.drawing import ERROR, EXAMPLES
 from innerloop.learners import OLS
 from innerloop.studies.claim import Claim, at_most, between
 from innerloop.studies.lab import Lab
@@ -17,17 +16,12 @@ from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
 from innerloop.studies.yang2024.shared import ALIKE, APART, HIGHER, LOWER, SEEDS
 from innerloop.tasks.shifts import papers_shifts
 
-_LOOPS: Mapping[Scale, tuple[int, ...]] = {
-    "smoke": (2, 4), "laptop": (20, 30), "paper": (20, 30, 50, 100)
-}  # fmt: skip
-_WINDOW: Mapping[Scale, int] = {"smoke": 3, "laptop": 10, "paper": 15}
-_LAYERS: Mapping[Scale, tuple[int, ...]] = {
-    "smoke": (1, 2), "laptop": (2, 4, 8), "paper": (1, 4, 12, 20)
-}  # fmt: skip
-_FULL: Mapping[Scale, int] = {"smoke": 2, "laptop": 8, "paper": 12}
-"""Layers of the standard model that the paper's figure 6 compares with."""
-_FEWER: Mapping[Scale, int] = {"smoke": 1, "laptop": 4, "paper": 4}
-"""Layers of the standard model that looped ones are said to resemble when inputs are scaled."""
+_SIZES: Mapping[Scale, tuple[tuple[int, ...], int, tuple[int, ...]]] = {
+    "smoke": ((2, 4), 3, (1, 2)),
+    "laptop": ((20, 30), 10, (2, 4, 8)),
+    "paper": ((20, 30, 50, 100), 15, (1, 4, 12, 20)),
+}
+"""Loops of the looped models, and their window; layers of the standard ones."""
 _LEAST_SQUARES = "least squares"
 _SAME = between(1 / APART, APART, SEEDS)
 _MINUTES: Mapping[Scale, float] = {"smoke": 0.3, "laptop": 12, "paper": 16_000}
@@ -43,9 +37,11 @@ _SCALED = tuple(f"scaled-{what} {by}" for what in ("inputs", "weights") for by i
 
 
 def _runs(scale: Scale) -> Runs:
-    window, layers = _WINDOW[scale], _LAYERS[scale]
-    loops = {f"looped b = {b}": looped(scale, loops=b, window=window) for b in _LOOPS[scale]}
-    return loops | {f"standard L = {each}": standard(scale, layers=each) for each in layers}
+    loops, window, layers = _SIZES[scale]
+    return {
+        **{f"looped b = {b}": looped(scale, loops=b, window=window) for b in loops},
+        **{f"standard L = {each}": standard(scale, layers=each) for each in layers},
+    }
 
 
 def _measure(lab: Lab, layers: Mapping[str, int], shifts: Sequence[str]) -> Measures:
@@ -92,12 +88,6 @@ def _times(against: str, *shifts: str, part: str = "from d on") -> Statistic:
     return statistic
 
 
-def _largest_times(against: str, *shifts: str) -> Statistic:
-    """The same, of the shift where it is largest."""
-    each = [_times(against, shift) for shift in shifts]
-    return lambda m: torch.stack([statistic(m) for statistic in each]).amax(dim=0)
-
-
 def _largest_difference(m: Averages) -> Tensor:
     """How far apart looped models, averaged, and the standard one are: the larger of two shifts."""
     differences = [
@@ -120,7 +110,7 @@ def _draw(tables: Tables) -> Figure:
         # Least squares has no mean error after d noisy examples.
         if (rows["mean"].to_numpy(float) > top).any():
             cut = f"{_title(shift)} (least squares is cut)"
-            drawing.name(panel, title=cut, x=EXAMPLES, y=ERROR)
+            drawing.name(panel, title=cut, x=drawing.EXAMPLES, y=drawing.ERROR)
     drawing.legend(figure, axes.values())
     return figure
 
@@ -160,7 +150,9 @@ def _title(shift: str) -> str:
             sentence="On a subspace and in other orthants they match the deepest standard model.",
             quantity="mean error from d examples on, looped (geometric mean over b) / deepest "
             "standard, the shift of the three where it is largest",
-            statistic=_largest_times("deepest", *_ELSEWHERE),
+            statistic=lambda m: torch.stack(
+                [_times("deepest", shift)(m) for shift in _ELSEWHERE]
+            ).amax(dim=0),
         ),
         Claim(
             name="queries-alike", over="seeds",
@@ -175,7 +167,9 @@ def _title(shift: str) -> str:
 )  # fmt: skip
 def fig6(lab: Lab) -> Measures:
     """Error by examples of looped and standard models on every shift but the other scalings."""
-    layers = {"full": _FULL[lab.scale], "deepest": max(_LAYERS[lab.scale])}
+    # The paper's figure 6 compares with the standard model of twelve layers.
+    full = lab.choose(smoke=2, laptop=8, paper=12)
+    layers = {"full": full, "deepest": max(_SIZES[lab.scale][-1])}
     shifts = ("skewed-covariance", "half-subspace", "noisy-outputs", *_QUERIES, *_ELSEWHERE[1:])
     return _measure(lab, layers, (*shifts, "scaled-inputs 3"))
 
@@ -202,4 +196,5 @@ def fig6(lab: Lab) -> Measures:
 )  # fmt: skip
 def fig16(lab: Lab) -> Measures:
     """Error by examples of looped and standard models with x or w scaled."""
-    return _measure(lab, {"fewer": _FEWER[lab.scale]}, _SCALED)
+    # The layers of the standard model that looped ones are said to resemble.
+    return _measure(lab, {"fewer": lab.choose(smoke=1, laptop=4, paper=4)}, _SCALED)

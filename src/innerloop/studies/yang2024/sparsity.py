@@ -1,6 +1,8 @@
 """Figure 11: sparse linear functions with few and with many weights that are not zero."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -11,31 +13,27 @@ from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import sparse, trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
-from innerloop.studies.yang2024.families import MATCHES, few_and_more, largest_ratio
-from innerloop.studies.yang2024.shared import KINDS, geometric_mean
+from innerloop.studies.yang2024.families import few_and_more, largest_ratio
+from innerloop.studies.yang2024.shared import KINDS, MATCHES, errors_of, geometric_mean
 from innerloop.training.config import RunConfig
 
-
-def _sparsities(scale: Scale) -> tuple[int, ...]:
-    return {"smoke": (1, 3), "laptop": (1, 3, 5), "paper": (1, 3, 6, 9, 12)}[scale]
-
-
-def _sparse(kind: str, scale: Scale, sparsity: int) -> RunConfig:
-    """A model on functions with so many weights; the paper takes b = 30 and T = 15 for all."""
-    if scale != "paper":
-        return sparse(f"{kind}-linear", scale, sparsity)
-    changes = [f"task.sparsity={sparsity}"]
-    if kind == "looped":
-        changes += ["model.backbone.loops=30", "window=15", "loops.start=15"]
-    return trained(f"{kind}-sparse", scale, *changes)
+SPARSITIES: Mapping[Scale, tuple[int, ...]] = {
+    "smoke": (1, 3), "laptop": (1, 3, 5), "paper": (1, 3, 6, 9, 12)
+}  # fmt: skip
+"""How many weights are not zero."""
 
 
 def _fig11_runs(scale: Scale) -> Runs:
-    return {
-        f"{kind}, s = {sparsity}": _sparse(kind, scale, sparsity)
-        for sparsity in _sparsities(scale)
-        for kind in KINDS
-    }
+    runs: dict[str, RunConfig] = {}
+    for sparsity, kind in product(SPARSITIES[scale], KINDS):
+        label = f"{kind}, s = {sparsity}"
+        if scale == "paper":  # which takes b = 30 and T = 15 for all
+            loops = ("model.backbone.loops=30", "window=15", "loops.start=15")
+            changes = (f"task.sparsity={sparsity}", *(loops if kind == "looped" else ()))
+            runs[label] = trained(f"{kind}-sparse", scale, *changes)
+        else:
+            runs[label] = sparse(f"{kind}-linear", scale, sparsity)
+    return runs
 
 
 def _draw_fig11(tables: Tables) -> Figure:
@@ -92,11 +90,9 @@ def _ahead_with_few(m: Averages) -> Tensor:
 def fig11(lab: Lab) -> Measures:
     """Error by prefix of both models at each sparsity."""
     measures: dict[str, Measured] = {}
-    for sparsity in _sparsities(lab.scale):
-        config = lab.config(f"looped, s = {sparsity}")
-        prompt = lab.draw(config.task, config.points, purpose=f"s = {sparsity}")
-        for label in (f"{kind}, s = {sparsity}" for kind in KINDS):
-            errors = lab.error(lab.learner(label), prompt, config.task, label=label)
-            measures[label] = replace(errors, keys={"sparsity": sparsity})
-            measures |= few_and_more(label, errors, config.task.dims - 1)
+    for sparsity, kind in product(SPARSITIES[lab.scale], KINDS):
+        label = f"{kind}, s = {sparsity}"
+        errors = errors_of(lab, label, purpose=f"s = {sparsity}")
+        measures[label] = replace(errors, keys={"sparsity": sparsity})
+        measures |= few_and_more(label, errors, lab.config(label).task.dims - 1)
     return measures
