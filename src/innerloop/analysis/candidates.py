@@ -81,18 +81,27 @@ def default_candidates(prompt: Prompt) -> list[Candidate]:
         *_over(RIDGE, "penalty", Ridge, penalties, spacing=10**0.5),
         *_over(LASSO, "penalty", Lasso, [10 ** (power / 2) for power in range(-6, 1)], 10**0.5),
         Candidate(family=NEWTON, learner=Newton(steps=40), note="start 1/|S|_F^2"),
-        *_newtons(largest),
+        # One start for all prefixes, as circuits have it.
+        *_over(
+            NEWTON, "start", lambda value: Newton(steps=32, start=value),
+            [4.0**power / largest**2 for power in range(-8, 1)], spacing=4.0,
+        ),
         Candidate(family=CONJUGATE_GRADIENT, learner=ConjugateGradient(steps=min(prompt.dims, 64))),
         Candidate(family=ONLINE_DESCENT, learner=OnlineGradientDescent(), note="step size 1/|x|^2"),
         *_over(
-            ONLINE_DESCENT,
-            "step_size",
-            lambda value: OnlineGradientDescent(step_size=value),
+            ONLINE_DESCENT, "step_size", lambda value: OnlineGradientDescent(step_size=value),
             [2.0**power / prompt.dims for power in range(-5, 2)],
         ),
-        *_neighbors(prompt),
+        *(
+            Candidate(
+                family=NEIGHBORS, learner=NearestNeighbors(k=k, weights=weights), parameter="k",
+                value=float(k), note=weights,
+            )
+            for weights, fewest in (("uniform", 1), ("distance", 2))
+            for k in range(fewest, min(prompt.points - 1, 40) + 1)
+        ),
         Candidate(family=TREE, learner=GreedyTree()),
-    ]
+    ]  # fmt: skip
 
 
 def _over(
@@ -110,31 +119,3 @@ def _over(
         )
         for value in values
     ]  # fmt: skip
-
-
-def _newtons(largest: float) -> list[Candidate]:
-    """Newton's method with one start for all prefixes, as circuits have it."""
-    return _over(
-        NEWTON,
-        "start",
-        lambda value: Newton(steps=32, start=value),
-        [4.0**power / largest**2 for power in range(-8, 1)],
-        spacing=4.0,
-    )
-
-
-def _neighbors(prompt: Prompt) -> list[Candidate]:
-    """Nearest neighbours, uniform and by distance."""
-    most = min(prompt.points - 1, 40)
-    return [
-        Candidate(
-            family=NEIGHBORS,
-            learner=NearestNeighbors(k=k, weights=weights),
-            parameter="k",
-            value=float(k),
-            note=weights,
-        )
-        for weights in ("uniform", "distance")
-        for k in range(1, most + 1)
-        if k > 1 or weights == "uniform"
-    ]

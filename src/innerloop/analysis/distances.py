@@ -7,7 +7,7 @@ Shapes: P prompts, n points, k outputs, A steps of the learner, K + 1 steps of a
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from innerloop.analysis.candidates import Candidate
+from innerloop.analysis.similarity import counted_positions
 from innerloop.core.errors import InnerloopError
 from innerloop.core.iterate import predict, trajectory
 from innerloop.core.prompt import Prompt
@@ -74,14 +75,13 @@ class Fitted:
 
     def parameters(self) -> dict[str, float | str]:
         """What tells it from others of its family."""
+        candidate = self.candidate
         parameters: dict[str, float | str] = {}
-        if self.candidate.parameter is not None and self.candidate.value is not None:
-            parameters[self.candidate.parameter] = self.candidate.value
-        if self.candidate.iterates:
+        if candidate.parameter is not None and candidate.value is not None:
+            parameters[candidate.parameter] = candidate.value
+        if candidate.iterates:
             parameters["steps"] = self.step
-        if self.candidate.note:
-            parameters["note"] = self.candidate.note
-        return parameters
+        return parameters | ({"note": candidate.note} if candidate.note else {})
 
     def describe(self) -> str:
         """The family with its parameters, for a table."""
@@ -96,9 +96,7 @@ class Fitted:
 
 def position_weights(prompt: Prompt, scale: Tensor) -> Tensor:
     """What each position counts: 1 / its scale over the number that count, (P, n)."""
-    counted = torch.ones_like(prompt.ys[..., 0], dtype=torch.bool)  # (P, n)
-    if prompt.scored is not None:
-        counted = prompt.scored
+    counted = counted_positions(prompt)  # (P, n)
     number = counted.sum(dim=1, keepdim=True).clamp(min=1)  # (P, 1)
     return counted / scale.to(prompt.xs.device, torch.float64) / number  # (P, n)
 
@@ -167,43 +165,50 @@ def run_candidate(candidate: Candidate, step: int, question: Question) -> Fitted
     )
 
 
-def at_best_value(fitted: Fitted, step: int, question: Question, *, digits: float = FINE) -> Fitted:
+def at_best_value(fitted: Fitted, step: int, question: Question, *, digits: float) -> Fitted:
     """The candidate after so many steps, at the value of its parameter that comes closest."""
     candidate = fitted.candidate
     make, value = candidate.make, candidate.value
     assert make is not None
     assert value is not None
-    taken = step if candidate.iterates else None
-    reach = math.log(candidate.spacing)
 
-    def answers(log_value: float) -> Tensor:
-        with torch.no_grad():
-            return predict(make(math.exp(log_value)), question.prompt, steps=taken).double()
+    def answers(value: float) -> Tensor:
+        return predict(make(value), question.prompt, steps=step).double()  # (P, n, k)
+
+    best, _ = closest_value(answers, question, value, candidate.spacing, digits=digits)
+    return run_candidate(replace(candidate, value=best, learner=make(best)), step, question)
+
+
+@torch.no_grad()
+def closest_value(
+    answers: Callable[[float], Tensor],
+    question: Question,
+    middle: float,
+    reach: float,
+    *,
+    digits: float,
+) -> tuple[float, float]:
+    """The value whose answers (P, n, k) come closest, with their mean distance.
+
+    It lies up to `reach` times below or above the middle, and is exact to a part of so many digits.
+    """
 
     def distance(log_value: float) -> float:
-        return math.log(max(float(question.distances(answers(log_value)).mean()), 1e-300))
+        mean = float(question.distances(answers(math.exp(log_value))).mean())
+        return math.log(max(mean, 1e-300))
 
+    centre, width = math.log(middle), math.log(reach)
     result: Any = minimize_scalar(
-        distance,
-        bounds=(math.log(value) - reach, math.log(value) + reach),
-        method="bounded",
-        options={"xatol": digits, "maxiter": 50},
-    )
-    closest = answers(float(result.x))  # (P, n, k)
-    best = math.exp(float(result.x))
-    return Fitted(
-        candidate=replace(candidate, value=best, learner=make(best)),
-        step=step,
-        distances=question.distances(closest),
-        predictions=closest,
-    )
+        distance, bounds=(centre - width, centre + width), method="bounded",
+        options={"xatol": digits, "maxiter": 60},
+    )  # fmt: skip
+    return math.exp(float(result.x)), math.exp(float(result.fun))
 
 
 def closest_of_family(candidates: Sequence[Candidate], question: Question) -> Fitted | None:
-    """The best member of a family over its grid."""
-    fitted = [fit_candidate(candidate, question) for candidate in candidates]
-    usable = [one for one in fitted if one is not None]
-    return min(usable, key=lambda one: one.mean) if usable else None
+    """The best member of a family over its grid; None where the task is for none of them."""
+    fits = (fit_candidate(candidate, question) for candidate in candidates)
+    return min((fit for fit in fits if fit is not None), key=lambda fit: fit.mean, default=None)
 
 
 def finite(values: Tensor) -> Tensor:
