@@ -8,7 +8,7 @@ Shapes: P prompts, n points, k outputs, L penalties.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -81,7 +81,8 @@ def bayes_check(
         lambda m: nearest(m["SPD"], grid), [measures], confidence=confidence, draws=draws,
         generator=generator,
     )  # fmt: skip
-    near = [penalty for index, penalty in enumerate(grid) if _near(expected, grid, index)]
+    neighbours = zip([grid[0], *grid], grid, [*grid[1:], grid[-1]], strict=False)
+    near = [penalty for low, penalty, high in neighbours if low <= expected <= high]
     drawn = nearest(Averages(measures, draws=draws, generator=generator)["SPD"], grid)  # (D,)
     return BayesCheck(
         distances=measures["SPD"], best=best, expected=expected,
@@ -103,23 +104,19 @@ def ridge_distances(
     counted = counted_positions(prompt)  # (P, n)
     if not bool(counted.any()):
         raise PromptError("the prompt scores no position: there is nothing to compare.")
-    columns: list[Tensor] = []
+    distances: dict[float, Measured] = {}
     # One penalty at a time: predictions of all of them at once would not fit into memory.
     for penalty in penalties:
         other = predict_in_parts(Ridge(penalty), prompt)  # (P, n[, q], k)
         squares = prediction_differences(answers, other)  # (P, n)
-        number = counted.sum(dim=1).clamp(min=1)  # (P,)
-        columns.append(squares.masked_fill(~counted, 0.0).sum(dim=1) / number)
-    values = torch.stack(columns, dim=1)  # (P, L)
-    some = counted.any(dim=1)  # (P,)
-    if not bool(torch.isfinite(values[some]).all()):
+        distances[penalty] = Measured(values=squares, axes=("examples",), counted=counted)
+    means = {penalty: each.mean("examples") for penalty, each in distances.items()}
+    measured = replace(Measured.stack("penalty", means), label=learner.name, scale="log")
+    if not bool(torch.isfinite(measured.values[measured.mask]).all()):
         raise PromptError(
             f"{learner.name} predicts numbers that are not finite: no penalty is nearest to them."
         )
-    return Measured(
-        values=values, axes=("penalty",), ticks={"penalty": list(penalties)}, label=learner.name,
-        counted=None if bool(some.all()) else some[:, None].expand_as(values), scale="log",
-    )  # fmt: skip
+    return measured
 
 
 def _expected(noise: float, prior_variance: float, grid: Sequence[float]) -> float:
@@ -140,9 +137,3 @@ def _expected(noise: float, prior_variance: float, grid: Sequence[float]) -> flo
             f"{expected:g}: give a grid that reaches around it."
         )
     return expected
-
-
-def _near(expected: float, grid: Sequence[float], index: int) -> bool:
-    """Whether the expected penalty lies between the neighbours of a point of the grid."""
-    low, high = grid[max(0, index - 1)], grid[min(len(grid) - 1, index + 1)]
-    return low <= expected <= high

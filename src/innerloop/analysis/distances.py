@@ -16,13 +16,12 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from innerloop.analysis.candidates import Candidate
+from innerloop.analysis.intervals import HUGE
 from innerloop.analysis.similarity import counted_positions
 from innerloop.core.errors import InnerloopError
 from innerloop.core.iterate import predict, trajectory
 from innerloop.core.prompt import Prompt
 
-HUGE = 1e150
-"""Stands for what an iteration that diverges predicts."""
 FEW = 32
 """Prompts that decide in which direction to look for the number of steps."""
 ROUGH, FINE = 1e-3, 1e-10
@@ -101,19 +100,25 @@ def position_weights(prompt: Prompt, scale: Tensor) -> Tensor:
     return counted / scale.to(prompt.xs.device, torch.float64) / number  # (P, n)
 
 
-def fit_candidate(candidate: Candidate, question: Question) -> Fitted | None:
-    """The step of a candidate that comes closest; None where the task is not for it."""
-    try:
-        with torch.no_grad():
+@torch.no_grad()
+def closest_of_family(candidates: Sequence[Candidate], question: Question) -> Fitted | None:
+    """The member and the step that come closest; None where the task is for no member."""
+    fits: list[Fitted] = []
+    for candidate in candidates:
+        try:
             answers = trajectory(candidate.learner, question.prompt).predictions.double()
-    except InnerloopError:
-        return None
-    # (K + 1, P, n, k): before the first step and after each
-    distances = torch.stack([question.distances(each) for each in answers])  # (K + 1, P)
-    step = int(distances.mean(dim=1).argmin())
-    return Fitted(
-        candidate=candidate, step=step, distances=distances[step], predictions=answers[step]
-    )
+        except InnerloopError:
+            continue
+        # (K + 1, P, n, k): before the first step and after each
+        distances = torch.stack([question.distances(each) for each in answers])  # (K + 1, P)
+        step = int(distances.mean(dim=1).argmin())
+        fits.append(
+            Fitted(
+                candidate=candidate, step=step, distances=distances[step],
+                predictions=answers[step],
+            )
+        )  # fmt: skip
+    return min(fits, key=lambda fit: fit.mean, default=None)
 
 
 def refine(fitted: Fitted, question: Question) -> Fitted:
@@ -205,12 +210,6 @@ def closest_value(
     return math.exp(float(result.x)), math.exp(float(result.fun))
 
 
-def closest_of_family(candidates: Sequence[Candidate], question: Question) -> Fitted | None:
-    """The best member of a family over its grid; None where the task is for none of them."""
-    fits = (fit_candidate(candidate, question) for candidate in candidates)
-    return min((fit for fit in fits if fit is not None), key=lambda fit: fit.mean, default=None)
-
-
 def finite(values: Tensor) -> Tensor:
-    """Values with what is not finite sent to a huge number."""
+    """Values with what is not finite, as an iteration that diverges predicts, sent to HUGE."""
     return torch.nan_to_num(values, nan=HUGE, posinf=HUGE, neginf=-HUGE).clamp(-HUGE, HUGE)

@@ -7,7 +7,7 @@ closest family, unless even that leaves too much unexplained.
 Shapes: P prompts, n points, k outputs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -24,6 +24,7 @@ from innerloop.analysis.distances import (
     position_weights,
     refine,
 )
+from innerloop.analysis.error import Progress
 from innerloop.analysis.induced import induced_weights
 from innerloop.analysis.intervals import occurrences, resample, seeded
 from innerloop.analysis.matching import Progression, progression
@@ -44,9 +45,6 @@ WORTH_REFINING = 300.0
 """Parameters are refined for candidates whose distance is at most so many times the least."""
 SOME = 64
 """Prompts on which induced weights and the progression from step to step are looked at."""
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being fitted, how many fits are done, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -3,9 +3,8 @@
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from innerloop.analysis.drawing import COLOURS, MARKERS
+from innerloop.analysis.drawing import COLOURS, MARKERS, plain
 from innerloop.analysis.identify import UNEXPLAINED, Identification
 
 SMALLEST = 1e-16
@@ -59,7 +58,5 @@ def _draw_steps(axes: Axes, answer: Identification) -> None:
     axes.set_yscale("symlog", linthresh=1.0)  # iteration 0 has no logarithm
     axes.set_xlabel("step of the learner (layer or loop)")
     axes.set_ylabel("best-matching iteration (SimE)")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(alpha=0.3, linewidth=0.5)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     axes.legend(frameon=False, fontsize=8)

@@ -191,12 +191,12 @@ def estimate(
     values = tuple(float(statistic(Averages(measures))) for measures in seeds)
     if len(values) == 1:
         several = statistic(Averages(seeds[0], draws=draws, generator=generator))  # (D,) or ()
-        low, high = ends(several.double().expand(draws), confidence=confidence)  # () each
-        return Estimate(value=values[0], low=float(low), high=float(high), seeds=values)
-    whole = across_seeds(torch.tensor(values, dtype=torch.float64), log=log, confidence=confidence)
-    return Estimate(
-        value=float(whole.value), low=float(whole.low), high=float(whole.high), seeds=values
-    )
+        value, (low, high) = values[0], ends(several.double().expand(draws), confidence=confidence)
+    else:
+        each = torch.tensor(values, dtype=torch.float64)  # (S,)
+        whole = across_seeds(each, log=log, confidence=confidence)
+        value, low, high = float(whole.value), whole.low, whole.high
+    return Estimate(value=value, low=float(low), high=float(high), seeds=values)
 
 
 def ends(

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from innerloop.analysis.distances import finite
-from innerloop.analysis.induced import induced_weights
+from innerloop.analysis.induced import answers_by_step, induced_weights
 from innerloop.analysis.intervals import average
 from innerloop.analysis.measured import Measured
 from innerloop.analysis.similarity import counted_positions
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, unknown
-from innerloop.core.iterate import iterate, trajectory
+from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.learners import GradientDescent, Newton
@@ -43,19 +43,17 @@ def match(
     measure: Measure = "sim_e",
     steps: int | None = None,
     queries: int | Tensor = 100,
-    exact: bool = False,
-    seed: int = 0,
 ) -> Measured:
     """The similarity of all steps of two learners on each prompt: axes ("step", "match").
 
     SimE and SimW are cosines and SPD is a distance, as in `similarity`; `best_matches` knows. The
     first learner takes `steps`, the second its default number. The queries of SimW are those of
-    `induced_weights`; with `exact`, the second is a linear learner, whose own weights are taken.
+    `induced_weights`.
     """
-    return match_all(
-        first, {second.name: second}, prompt, measure=measure, steps=steps, queries=queries,
-        exact=exact, seed=seed,
-    )[second.name]  # fmt: skip
+    several = {second.name: second}
+    return match_all(first, several, prompt, measure=measure, steps=steps, queries=queries)[
+        second.name
+    ]
 
 
 def match_all(
@@ -67,12 +65,12 @@ def match_all(
     steps: int | None = None,
     queries: int | Tensor = 100,
     exact: bool = False,
-    seed: int = 0,
     axes: tuple[str, str] = ("step", "match"),
 ) -> dict[str, Measured]:
     """`match` with each of several learners by label, for which the first is run only once.
 
-    `axes` name the steps of the first and of the others, such as ("layer", "step").
+    With `exact`, the others are linear learners, and SimW takes their own weights. `axes` name the
+    steps of the first and of the others, such as ("layer", "step").
     """
     if measure not in MEASURES:
         raise ConfigurationError(unknown("measure", measure, MEASURES))
@@ -82,7 +80,7 @@ def match_all(
     parts: dict[str, list[Tensor]] = {label: [] for label in others}
     for which, part in in_parts(prompt, rows):
         asked = queries[which] if isinstance(queries, Tensor) and queries.ndim == 3 else queries
-        compared = partial(_compared, prompt=part, measure=measure, queries=asked, seed=seed)
+        compared = partial(_compared, prompt=part, measure=measure, queries=asked)
         own = torch.stack(list(compared(first, steps=taken)), dim=1)  # (b, A, m)
         for label, other in others.items():
             several = compared(other, steps=other.steps, exact=exact)
@@ -106,7 +104,6 @@ def _compared(
     measure: Measure,
     steps: int,
     queries: int | Tensor,
-    seed: int,
     exact: bool = False,
 ) -> Iterator[Tensor]:
     """What is compared of each step, (b, m): directions for cosines, else answers."""
@@ -116,28 +113,17 @@ def _compared(
         several = (
             (learner.weights(prompt, state) for state in iterate(learner, prompt, steps=steps))
             if exact
-            else induced_weights(
-                learner, prompt, queries=queries, steps=steps, every_step=True, seed=seed
-            )
+            else induced_weights(learner, prompt, queries=queries, steps=steps, every_step=True)
         )  # K + 1 of (b, n, d, k)
         for weights in several:
             each = _unit(weights.mT) * counted[..., None]  # (b, n, k, d)
             yield each.flatten(1) / number[:, None].double().sqrt()
         return
-    for answers in _answers(learner, prompt, steps):
+    for answers in answers_by_step(learner, prompt, steps):
         if measure == "spd":
             yield (finite(answers) * counted).flatten(1)
         else:
             yield _unit(((finite(answers) - prompt.ys.double()) * counted).flatten(1))
-
-
-def _answers(learner: Learner[Any], prompt: Prompt, steps: int) -> Iterator[Tensor]:
-    """Predictions (b, n, k) in float64 after each step."""
-    if not learner.traits.causal:
-        yield from trajectory(learner, prompt, steps=steps).predictions.double()
-        return
-    for state in iterate(learner, prompt, steps=steps):
-        yield learner.read(prompt, state).double()
 
 
 def _similarities(own: Tensor, other: Tensor, prompt: Prompt, measure: Measure) -> Tensor:

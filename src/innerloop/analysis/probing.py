@@ -134,23 +134,19 @@ def probe(
             label=learner.name if label is None else label,
         )  # fmt: skip
 
-    measures: list[Measured] = []
-    attention: list[Tensor] = []
-    for training in several:
-        *errors, weights = _train_and_test(
-            learner, training, held_out, target, steps, index, visible, settings, seed
-        )  # (S, p, P') and (S, p, P), (S, p, T)
-        measures += map(measured, errors)
-        attention.append(weights)
+    (errors, fitted, attention), *controls = (
+        _train_and_test(learner, training, held_out, target, steps, index, visible, settings, seed)
+        for training in several
+    )  # (S, p, P'), (S, p, P), (S, p, T) each
     wanted = _targets(target, held_out)[:, index]  # (P', p, m)
     variances = wanted.double().var(dim=0, correction=0).mean(dim=1).cpu()  # (p,)
     return Probing(
-        errors=measures[0],
-        training=measures[1],
-        control=None if control is None else measures[2],
-        control_training=None if control is None else measures[3],
+        errors=measured(errors),
+        training=measured(fitted),
+        control=measured(controls[0][0]) if controls else None,
+        control_training=measured(controls[0][1]) if controls else None,
         variances=variances / held_out.dims,
-        attention=attention[0],
+        attention=attention,
     )
 
 

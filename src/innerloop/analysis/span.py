@@ -14,7 +14,7 @@ from torch import Tensor
 
 from innerloop.analysis.induced import induced_weights
 from innerloop.analysis.measured import Measured
-from innerloop.analysis.similarity import counted_positions
+from innerloop.analysis.similarity import by_examples
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import PromptError
 from innerloop.core.learner import Learner
@@ -38,7 +38,7 @@ def span_test(
     """
     weights = induced_weights(learner, prompt, queries=queries, steps=steps, seed=seed)
     outside = outside_span(weights, prompt)[0]  # (P, n)
-    return _by_examples(outside, prompt, learner.name if label is None else label)
+    return _from_one_on(outside, prompt, learner.name if label is None else label)
 
 
 def span_chance(prompt: Prompt) -> Measured:
@@ -46,15 +46,13 @@ def span_chance(prompt: Prompt) -> Measured:
     none = torch.zeros(prompt.batch, prompt.points, prompt.dims, prompt.outputs)  # (P, n, d, k)
     ranks = outside_span(none, prompt)[1]  # (P, n)
     chance = chance_outside(ranks, prompt.dims, prompt.outputs)  # (P, n)
-    return _by_examples(chance, prompt, "a direction at random")
+    return _from_one_on(chance, prompt, "a direction at random")
 
 
-def _by_examples(values: Tensor, prompt: Prompt, label: str) -> Measured:
+def _from_one_on(values: Tensor, prompt: Prompt, label: str) -> Measured:
     if prompt.points < 2:
         raise PromptError("the prompt has one point and no examples: give at least two points.")
-    counted = counted_positions(prompt)  # (P, n)
-    whole = Measured(values=values, axes=("examples",), label=label, counted=counted)
-    return whole.at(examples=slice(1, None))
+    return by_examples(values, prompt, label).at(examples=slice(1, None))
 
 
 def outside_span(weights: Tensor, prompt: Prompt) -> tuple[Tensor, Tensor]:
