@@ -74,7 +74,21 @@ def bayes_check(
     around the expected penalty: an answer at its edge would say nothing.
     """
     grid = sorted({float(penalty) for penalty in penalties})
-    expected = _expected(noise, prior_variance, grid)
+    if len(grid) < 2 or not 0 <= grid[0] <= grid[-1] < float("inf"):
+        raise ConfigurationError(
+            f"the penalties are {grid}, expected at least two finite numbers of 0 or more."
+        )
+    if not 0 <= noise < float("inf") or not 0 < prior_variance < float("inf"):
+        raise ConfigurationError(
+            f"noise is {noise} and prior_variance {prior_variance}, expected a deviation of 0 or "
+            "more and a variance above 0."
+        )
+    expected = noise**2 / prior_variance
+    if not grid[0] <= expected <= grid[-1]:
+        raise ConfigurationError(
+            f"the penalties go from {grid[0]:g} to {grid[-1]:g}, and that of least risk is "
+            f"{expected:g}: give a grid that reaches around it."
+        )
     measures = {"SPD": ridge_distances(learner, prompt, grid, steps=steps)}
     generator = partial(seeded, seed)
     best = estimate(
@@ -117,23 +131,3 @@ def ridge_distances(
             f"{learner.name} predicts numbers that are not finite: no penalty is nearest to them."
         )
     return measured
-
-
-def _expected(noise: float, prior_variance: float, grid: Sequence[float]) -> float:
-    """The penalty of least risk, which the grid must reach around."""
-    if len(grid) < 2 or not 0 <= grid[0] <= grid[-1] < float("inf"):
-        raise ConfigurationError(
-            f"the penalties are {grid}, expected at least two finite numbers of 0 or more."
-        )
-    if not 0 <= noise < float("inf") or not 0 < prior_variance < float("inf"):
-        raise ConfigurationError(
-            f"noise is {noise} and prior_variance {prior_variance}, expected a deviation of 0 or "
-            "more and a variance above 0."
-        )
-    expected = noise**2 / prior_variance
-    if not grid[0] <= expected <= grid[-1]:
-        raise ConfigurationError(
-            f"the penalties go from {grid[0]:g} to {grid[-1]:g}, and that of least risk is "
-            f"{expected:g}: give a grid that reaches around it."
-        )
-    return expected

@@ -46,7 +46,7 @@ TREE = Family("GreedyTree", 9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A known algorithm with one setting of its parameters, and all its steps."""
+    """A known algorithm with one setting of its parameters; each of its steps is a candidate."""
 
     family: Family
     learner: Learner[Any]
@@ -60,11 +60,6 @@ class Candidate:
     """What else tells it from others of its family."""
     spacing: float = 2.0
     """The ratio of neighbouring values on the grid."""
-
-    @property
-    def iterates(self) -> bool:
-        """Whether its steps are candidates of their own."""
-        return self.learner.steps > 0
 
 
 def default_candidates(prompt: Prompt) -> list[Candidate]:

@@ -96,27 +96,23 @@ def convergence(
     except NotSupportedError as error:
         refusal = str(error)
     for part, end in zip(parts, ends, strict=True):
-        lost = ~end.point.converged  # (b,)
-        far = _distances(learner, part, end, total)  # (b, K + 1)
-        distances.append(far.masked_fill(lost[:, None], torch.nan))
-        rounding = ROUNDING * torch.finfo(end.moving.dtype).eps
-        rates.append(_rates(far, rounding).masked_fill(lost, torch.nan))
+        distances.append(_distances(learner, part, end, total))  # (b, K + 1)
+        rates.append(_rates(distances[-1], ROUNDING * torch.finfo(end.moving.dtype).eps))  # (b,)
         if not refusal:
-            radius = _radii(learner, part, end, power_steps, seed)  # (b,)
-            radii.append(radius.masked_fill(lost, torch.nan))
+            radii.append(_radii(learner, part, end, power_steps, seed))  # (b,)
+    converged = torch.cat([end.point.converged for end in ends]).cpu()  # (P,)
+
+    def measured(parts: list[Tensor], *axes: str) -> Measured:
+        values = torch.cat(parts).cpu()  # (P, ..)
+        values[~converged] = torch.nan
+        counted = ~values.isnan()  # (P, ..)
+        return Measured(values=values, axes=axes, counted=counted, label=learner.name, scale="log")
+
     return Convergence(
-        distances=_of_numbers(torch.cat(distances), learner.name, "step"),
-        rates=_of_numbers(torch.cat(rates), learner.name),
-        radii=None if refusal else _of_numbers(torch.cat(radii), learner.name),
-        refusal=refusal,
+        distances=measured(distances, "step"), rates=measured(rates),
+        radii=None if refusal else measured(radii), refusal=refusal, converged=converged,
         steps=torch.cat([end.point.steps for end in ends]).cpu(),
-        converged=torch.cat([end.point.converged for end in ends]).cpu(),
-    )
-
-
-def _of_numbers(values: Tensor, label: str, *axes: str) -> Measured:
-    """Values (P, ..) of which those that are NaN do not count."""
-    return Measured(values=values, axes=axes, counted=~values.isnan(), label=label, scale="log")
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)

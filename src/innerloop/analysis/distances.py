@@ -17,7 +17,6 @@ from torch import Tensor
 
 from innerloop.analysis.candidates import Candidate
 from innerloop.analysis.intervals import HUGE
-from innerloop.analysis.similarity import counted_positions
 from innerloop.core.errors import InnerloopError
 from innerloop.core.iterate import predict, trajectory
 from innerloop.core.prompt import Prompt
@@ -28,7 +27,7 @@ ROUGH, FINE = 1e-3, 1e-10
 """To which part of itself a parameter is found: while steps are compared, and in the end."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Question:
     """What a learner answers, and which answers count."""
 
@@ -36,7 +35,7 @@ class Question:
     answers: Tensor
     """(P, n, k) float64: after the learner's last step."""
     weight: Tensor
-    """(P, n): what a position's squared difference counts; sums to 1 over a prompt's positions."""
+    """(P, n): what a position's squared difference counts."""
 
     def distances(self, predictions: Tensor) -> Tensor:
         """Of predictions (.., P, n, k) from the answers: (.., P)."""
@@ -46,9 +45,7 @@ class Question:
     def first(self, prompts: int) -> "Question":
         """The question on the first so many prompts."""
         some = slice(0, prompts)
-        return Question(
-            prompt=self.prompt.select(some), answers=self.answers[some], weight=self.weight[some]
-        )
+        return Question(self.prompt.select(some), self.answers[some], self.weight[some])
 
     @property
     def size(self) -> Tensor:
@@ -56,7 +53,7 @@ class Question:
         return self.distances(torch.zeros_like(self.answers))
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
     """The member of a family that comes closest: a candidate after some of its steps."""
 
@@ -78,7 +75,7 @@ class Fitted:
         parameters: dict[str, float | str] = {}
         if candidate.parameter is not None and candidate.value is not None:
             parameters[candidate.parameter] = candidate.value
-        if candidate.iterates:
+        if candidate.learner.steps:
             parameters["steps"] = self.step
         return parameters | ({"note": candidate.note} if candidate.note else {})
 
@@ -93,13 +90,6 @@ class Fitted:
         return f"{self.candidate.family.name}({', '.join(settings)}){note}"
 
 
-def position_weights(prompt: Prompt, scale: Tensor) -> Tensor:
-    """What each position counts: 1 / its scale over the number that count, (P, n)."""
-    counted = counted_positions(prompt)  # (P, n)
-    number = counted.sum(dim=1, keepdim=True).clamp(min=1)  # (P, 1)
-    return counted / scale.to(prompt.xs.device, torch.float64) / number  # (P, n)
-
-
 @torch.no_grad()
 def closest_of_family(candidates: Sequence[Candidate], question: Question) -> Fitted | None:
     """The member and the step that come closest; None where the task is for no member."""
@@ -112,12 +102,7 @@ def closest_of_family(candidates: Sequence[Candidate], question: Question) -> Fi
         # (K + 1, P, n, k): before the first step and after each
         distances = torch.stack([question.distances(each) for each in answers])  # (K + 1, P)
         step = int(distances.mean(dim=1).argmin())
-        fits.append(
-            Fitted(
-                candidate=candidate, step=step, distances=distances[step],
-                predictions=answers[step],
-            )
-        )  # fmt: skip
+        fits.append(Fitted(candidate, step, distances[step], answers[step]))
     return min(fits, key=lambda fit: fit.mean, default=None)
 
 
@@ -131,7 +116,7 @@ def refine(fitted: Fitted, question: Question) -> Fitted:
     if fitted.candidate.make is None or fitted.candidate.value is None:
         return fitted
     best = fitted
-    if fitted.candidate.iterates:
+    if fitted.candidate.learner.steps:
         few = question.first(FEW)
         near = _climb(run_candidate(fitted.candidate, fitted.step, few), few)
         # From a few prompts the count may be off by one.
@@ -161,13 +146,11 @@ def _climb(fitted: Fitted, question: Question) -> Fitted:
     return best
 
 
+@torch.no_grad()
 def run_candidate(candidate: Candidate, step: int, question: Question) -> Fitted:
     """A candidate after so many steps."""
-    with torch.no_grad():
-        answers = predict(candidate.learner, question.prompt, steps=step).double()  # (P, n, k)
-    return Fitted(
-        candidate=candidate, step=step, distances=question.distances(answers), predictions=answers
-    )
+    answers = predict(candidate.learner, question.prompt, steps=step).double()  # (P, n, k)
+    return Fitted(candidate, step, question.distances(answers), answers)
 
 
 def at_best_value(fitted: Fitted, step: int, question: Question, *, digits: float) -> Fitted:
@@ -177,11 +160,14 @@ def at_best_value(fitted: Fitted, step: int, question: Question, *, digits: floa
     assert make is not None
     assert value is not None
 
-    def answers(value: float) -> Tensor:
-        return predict(make(value), question.prompt, steps=step).double()  # (P, n, k)
+    def at(value: float) -> Fitted:
+        return run_candidate(replace(candidate, value=value, learner=make(value)), step, question)
 
-    best, _ = closest_value(answers, question, value, candidate.spacing, digits=digits)
-    return run_candidate(replace(candidate, value=best, learner=make(best)), step, question)
+    return at(
+        closest_value(
+            lambda value: at(value).predictions, question, value, candidate.spacing, digits=digits
+        )[0]
+    )
 
 
 @torch.no_grad()

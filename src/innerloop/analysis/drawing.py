@@ -104,8 +104,10 @@ def draw_curves(
             places, mean = np.array([0.0, longest]), mean.repeat(2)
             low, high, style = low.repeat(2), high.repeat(2), LEVEL
         mean = np.where(np.isfinite(mean), mean, np.nan)  # a curve that leaves the picture
+        # Short, to leave room for the curves; a dollar would begin a formula.
+        shown = textwrap.shorten(str(name).replace("$", r"\$"), 40, placeholder=" ..")
         axes.plot(
-            places, mean, color=colour, linestyle=style, label=_in_legend(name), linewidth=1.5,
+            places, mean, color=colour, linestyle=style, label=shown, linewidth=1.5,
             marker=MARKERS[index % len(MARKERS)], markersize=3.5,
             markevery=max(1, len(places) // 8),
         )  # fmt: skip
@@ -136,11 +138,6 @@ def ceiling(table: pd.DataFrame) -> float:
     mean, high = (table[key].to_numpy(float) for key in ("mean", "high"))
     ends = np.fmin(high, 2 * mean)
     return 1.08 * float(ends[np.isfinite(ends)].max(initial=0.1))
-
-
-def _in_legend(label: object) -> str:
-    """A label that leaves room for the curves; a dollar would begin a formula."""
-    return textwrap.shorten(str(label).replace("$", r"\$"), 40, placeholder=" ..")
 
 
 def plain(axes: Axes, *, whole: bool = True) -> None:

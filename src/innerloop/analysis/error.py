@@ -9,6 +9,7 @@ from torch import Tensor
 
 from innerloop.analysis.intervals import CONFIDENCE, DRAWS, seeded
 from innerloop.analysis.measured import Measured
+from innerloop.analysis.similarity import counted_positions
 from innerloop.core.chunks import in_parts
 from innerloop.core.errors import ConfigurationError, PromptError, unknown
 from innerloop.core.iterate import predict, trajectory
@@ -145,17 +146,15 @@ def squared_errors(predictions: Tensor, prompt: Prompt) -> Tensor:
 
 def _prefix(prompt: Prompt, prefix: int | None) -> int:
     """The prefix at which steps are compared; the last that is scored unless the caller says."""
-    scored = torch.ones(prompt.points, dtype=torch.bool)  # (n,)
-    if prompt.scored is not None:
-        scored = prompt.scored.any(dim=0).cpu()
+    scored: list[int] = counted_positions(prompt).any(dim=0).nonzero()[:, 0].tolist()
+    if prefix is None and scored:
+        return scored[-1]
     chosen = prompt.points - 1 if prefix is None else prefix
     if not 0 <= chosen < prompt.points:
         raise ConfigurationError(
             f"prefix is {chosen}, expected 0 to {prompt.points - 1} for {prompt.points} points."
         )
-    if prefix is None and bool(scored.any()):
-        return int(scored.nonzero()[-1])
-    if not bool(scored[chosen]):
-        known = ", ".join(str(int(i)) for i in scored.nonzero()[:8]) or "none: take more points"
+    if chosen not in scored:
+        known = ", ".join(map(str, scored[:8])) or "none: take more points"
         raise ConfigurationError(f"the task does not score prefix {chosen}: it scores {known}.")
     return chosen

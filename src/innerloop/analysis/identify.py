@@ -9,6 +9,7 @@ Shapes: P prompts, n points, k outputs.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -21,14 +22,13 @@ from innerloop.analysis.distances import (
     Fitted,
     Question,
     closest_of_family,
-    position_weights,
     refine,
 )
 from innerloop.analysis.error import Progress
 from innerloop.analysis.induced import induced_weights
-from innerloop.analysis.intervals import occurrences, resample, seeded
+from innerloop.analysis.intervals import CONFIDENCE, DRAWS, occurrences, resample, seeded
 from innerloop.analysis.matching import Progression, progression
-from innerloop.analysis.similarity import weight_cosines
+from innerloop.analysis.similarity import counted_positions, weight_cosines
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
@@ -106,8 +106,7 @@ def identify(
     prompts: int = 256,
     steps: int | None = None,
     candidates: Sequence[Candidate] | None = None,
-    confidence: float = 0.9,
-    draws: int = 1000,
+    draws: int = DRAWS,
     seed: int = 0,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
@@ -126,8 +125,11 @@ def identify(
     )
     with torch.no_grad():
         answers = predict(learner, prompt, steps=steps).double()  # (P, n, k)
-    weight = position_weights(prompt, task.scale_at(points))  # (P, n)
-    question = Question(prompt=prompt, answers=answers, weight=weight)
+    counted, scale = counted_positions(prompt), task.scale_at(points)  # (P, n), (n,)
+    number = counted.sum(dim=1, keepdim=True).clamp(min=1)  # (P, 1)
+    # Each prompt's mean over the positions that count, in units of the scale.
+    weight = counted / scale.to(prompt.xs.device, torch.float64) / number  # (P, n)
+    question = Question(prompt, answers, weight)
     if not bool(torch.isfinite(answers).all()):
         raise ConfigurationError(
             f"{learner.name} gives predictions that are not finite on this task: nothing can be "
@@ -140,11 +142,11 @@ def identify(
             "too large to be compared with anything. Give it prompts that it was made for."
         )
     fitted = _fit_families(candidates, question, progress)
-    answer = _decide(learner.name, fitted, question, confidence, draws, seed)
+    answer = _decide(learner.name, fitted, question, draws, seed)
     similar = _weight_similarity(learner, fitted, question, steps, seed)
     closest = fitted[0].candidate
     # What iterates without a value of its own is one of the references of `progression`.
-    iterates = closest.iterates and closest.value is not None
+    iterates = closest.learner.steps and closest.value is not None
     return replace(
         answer,
         ranking=answer.ranking.assign(sim_w=answer.ranking["family"].map(similar)),
@@ -187,12 +189,7 @@ def _fit_families(
 
 
 def _decide(
-    learner: str,
-    fitted: list[Fitted],
-    question: Question,
-    confidence: float,
-    draws: int,
-    seed: int,
+    learner: str, fitted: list[Fitted], question: Question, draws: int, seed: int
 ) -> Identification:
     """Rank, find what cannot be told apart, and say which family it is."""
     distances = torch.stack([one.distances for one in fitted]).cpu()  # (F, P)
@@ -201,7 +198,7 @@ def _decide(
     means = times @ distances.T  # (draws, F)
     sizes = (times @ question.size.cpu()).clamp(min=1e-300)  # (draws,)
     size = max(float(question.size.mean()), 1e-300)
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     worse = (means - means[:, :1]).quantile(tail, dim=0)  # (F,)
     mean = distances.mean(dim=1)  # (F,)
     same = (worse <= 0) | (mean - mean[0] <= RESOLUTION * size)  # (F,)
@@ -246,12 +243,11 @@ def _weight_similarity(
         return {}
     some = question.prompt.select(slice(0, SOME))
     number = max(4 * some.dims, 20)
-    own = induced_weights(learner, some, queries=number, steps=steps, seed=seed)  # (P, n, d, k)
+    weights = partial(induced_weights, prompt=some, queries=number, seed=seed)
+    own = weights(learner, steps=steps)  # (P, n, d, k)
     cosines: dict[str, float] = {}
     for one in fitted[:6]:
-        other = induced_weights(
-            one.candidate.learner, some, queries=number, steps=one.step, seed=seed
-        )
+        other = weights(one.candidate.learner, steps=one.step)  # (P, n, d, k)
         cosines[one.candidate.family.name] = float(weight_cosines(own, other)[:, 1:].mean())
     return cosines
 

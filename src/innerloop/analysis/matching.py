@@ -8,7 +8,7 @@ Shapes: P prompts, n points, k outputs, A and C steps of the two learners, 0 ste
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pandas as pd
 import torch
@@ -27,7 +27,7 @@ from innerloop.core.prompt import Prompt
 from innerloop.learners import GradientDescent, Newton
 
 Measure = Literal["sim_e", "sim_w", "spd"]
-MEASURES: tuple[Measure, ...] = ("sim_e", "sim_w", "spd")
+MEASURES: tuple[Measure, ...] = get_args(Measure)
 
 FALLS = 0.9
 """A step has done something if it leaves less than this part of the error of the one before."""
@@ -84,7 +84,12 @@ def match_all(
         own = torch.stack(list(compared(first, steps=taken)), dim=1)  # (b, A, m)
         for label, other in others.items():
             several = compared(other, steps=other.steps, exact=exact)
-            columns = [_similarities(own, each, part, measure) for each in several]  # (b, A) each
+            columns = [
+                (own - each[:, None]).square().sum(dim=2)
+                if measure == "spd"
+                else (own @ each[..., None])[..., 0]
+                for each in several
+            ]  # (b, A) each
             parts[label].append(torch.stack(columns, dim=2))  # (b, A, C)
     some = counted_positions(prompt, empty=measure == "spd").any(dim=1)[:, None, None]  # (P, 1, 1)
     return {
@@ -106,10 +111,10 @@ def _compared(
     queries: int | Tensor,
     exact: bool = False,
 ) -> Iterator[Tensor]:
-    """What is compared of each step, (b, m): directions for cosines, else answers."""
+    """What is compared of each step, (b, m): directions for cosines, else scaled answers."""
     counted = counted_positions(prompt, empty=measure == "spd")[..., None]  # (b, n, 1)
+    number = counted.sum(dim=1).clamp(min=1).double() * prompt.outputs  # (b, 1)
     if measure == "sim_w":
-        number = counted.sum(dim=(1, 2)).clamp(min=1) * prompt.outputs  # (b,)
         several = (
             (learner.weights(prompt, state) for state in iterate(learner, prompt, steps=steps))
             if exact
@@ -117,21 +122,13 @@ def _compared(
         )  # K + 1 of (b, n, d, k)
         for weights in several:
             each = _unit(weights.mT) * counted[..., None]  # (b, n, k, d)
-            yield each.flatten(1) / number[:, None].double().sqrt()
+            yield each.flatten(1) / number.sqrt()
         return
     for answers in answers_by_step(learner, prompt, steps):
         if measure == "spd":
-            yield (finite(answers) * counted).flatten(1)
+            yield (finite(answers) * counted).flatten(1) / number.sqrt()
         else:
             yield _unit(((finite(answers) - prompt.ys.double()) * counted).flatten(1))
-
-
-def _similarities(own: Tensor, other: Tensor, prompt: Prompt, measure: Measure) -> Tensor:
-    """Cosines of directions (b, A, m) and (b, m), or mean squares of differences: (b, A)."""
-    if measure != "spd":
-        return (own @ other[..., None])[..., 0]
-    number = counted_positions(prompt).sum(dim=1).clamp(min=1) * prompt.outputs  # (b,)
-    return (own - other[:, None]).square().sum(dim=2) / number[:, None]
 
 
 def _unit(vectors: Tensor) -> Tensor:

@@ -118,12 +118,19 @@ def probe(
     the empty one; a learner that is not causal has the last prefix only. `axis` names the steps.
     """
     if held_out is None:
-        prompts, held_out = _split(prompts)
+        if prompts.batch < 2:
+            raise PromptError("one prompt cannot be split: give two at least, or held-out prompts.")
+        cut = prompts.batch - max(1, prompts.batch // 4)
+        prompts, held_out = prompts.select(slice(0, cut)), prompts.select(slice(cut, None))
     steps, prefixes = _places(learner, prompts, at_steps, at_prefixes)
     several = [prompts] if control is None else [prompts, control]
-    several = [without_questions(learner, training) for training in several]
-    held_out = without_questions(learner, held_out)
-    _require_alike(*several, held_out)
+    *several, held_out = (without_questions(learner, one) for one in (*several, held_out))
+    kinds = [(one.points, one.dims, one.outputs, one.layout) for one in (*several, held_out)]
+    if len(set(kinds)) > 1:
+        raise PromptError(
+            "probes are trained and tested on prompts of (points, dims, outputs, layout) "
+            f"{', '.join(map(str, kinds))}: give the same for all."
+        )
     index = torch.tensor(prefixes, device=held_out.xs.device)  # (p,)
     visible = visible_tokens(learner, held_out, prefixes)  # (p, T)
 
@@ -220,20 +227,3 @@ def _places(
             f"its last prefix, {last}, and shorter prompts for shorter ones."
         )
     return steps, prefixes
-
-
-def _split(prompts: Prompt) -> tuple[Prompt, Prompt]:
-    """Three quarters to train on, and the rest."""
-    if prompts.batch < 2:
-        raise PromptError("one prompt cannot be split: give two at least, or held-out prompts.")
-    cut = prompts.batch - max(1, prompts.batch // 4)
-    return prompts.select(slice(0, cut)), prompts.select(slice(cut, None))
-
-
-def _require_alike(*several: Prompt) -> None:
-    kinds = [(part.points, part.dims, part.outputs, part.layout) for part in several]
-    if len(set(kinds)) > 1:
-        raise PromptError(
-            "probes are trained and tested on prompts of (points, dims, outputs, layout) "
-            f"{', '.join(map(str, kinds))}: give the same for all."
-        )

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from innerloop.analysis.similarity import counted_positions
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.iterate import iterate
@@ -128,7 +129,7 @@ def fit_readouts(
         raise PromptError(
             "readouts are fitted to the ys of a prompt: give prompts without queries."
         )
-    if prompts.scored is not None and not bool(prompts.scored.any()):
+    if not bool(counted_positions(prompts).any()):
         raise PromptError("the prompts score no position: there is nothing to fit.")
     sums = [_Sums() for _ in range(total + 1)]
     for part, chosen, answers in _parts(learner, prompts):
@@ -149,10 +150,7 @@ def _parts(learner: Learner[Any], prompt: Prompt) -> Iterator[tuple[Prompt, Tens
     A learner that is not causal meets one prefix at a time, and is read at its last point.
     """
     rows = rows_within_budget(learner.bytes_per_prompt(prompt))
-    scored = prompt.scored
-    if scored is None:
-        shape = (prompt.batch, prompt.points)
-        scored = torch.ones(shape, dtype=torch.bool, device=prompt.xs.device)  # (B, n)
+    scored = counted_positions(prompt)  # (B, n)
     if learner.traits.causal:
         for which, part in in_parts(prompt, rows):
             chosen = scored[which]  # (b, n)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from innerloop.analysis.induced import bytes_asked, induced_weights
-from innerloop.analysis.intervals import CONFIDENCE, DRAWS, Averages, Interval, ends, seeded
+from innerloop.analysis.intervals import DRAWS, Averages, Interval, ends
 from innerloop.analysis.measured import Measured
 from innerloop.core.chunks import map_prompts, rows_within_budget
 from innerloop.core.errors import PromptError
@@ -68,14 +68,7 @@ def sim_e(
 
 
 def sim_e_by_examples(
-    first: Learner[Any],
-    second: Learner[Any],
-    prompt: Prompt,
-    *,
-    steps: Steps = (None, None),
-    confidence: float = CONFIDENCE,
-    draws: int = DRAWS,
-    seed: int = 0,
+    first: Learner[Any], second: Learner[Any], prompt: Prompt, *, steps: Steps = (None, None)
 ) -> Interval:
     """The cosine over prompts of the two learners' residuals at each prefix, (n,) each.
 
@@ -87,8 +80,7 @@ def sim_e_by_examples(
         for name, left, right in (("both", one, other), ("one", one, one), ("other", other, other))
     }
     nothing = ~counted.any(dim=0).cpu()  # (n,)
-    several = Averages(measures, draws=draws, generator=partial(seeded, seed))
-    low, high = ends(_cosine_of_sums(several), confidence=confidence)  # (n,) each
+    low, high = ends(_cosine_of_sums(Averages(measures, draws=DRAWS)))  # (n,) each
     value = _cosine_of_sums(Averages(measures))  # (n,)
     return Interval(*(each.masked_fill(nothing, torch.nan) for each in (value, low, high)))
 

@@ -62,7 +62,14 @@ def outside_span(weights: Tensor, prompt: Prompt) -> tuple[Tensor, Tensor]:
     ranks: list[Tensor] = []
     for some, part in in_parts(prompt, rows):
         basis = nested_basis(part)  # (b, n - 1, d)
-        parts.append(_relative_residual(weights[some].double(), basis))
+        own = weights[some].double()  # (b, n, d, k)
+        flat = own.transpose(1, 2).flatten(2)  # (b, d, n k)
+        inside = (basis @ flat).unflatten(2, own.shape[1::2])  # (b, n - 1, n, k)
+        seen = torch.ones_like(inside[0, ..., 0], dtype=torch.bool).triu(1)  # (n - 1, n)
+        inside = inside.masked_fill(~seen[..., None], 0.0).flatten(2)  # (b, n - 1, n k)
+        outside = (flat - basis.mT @ inside).unflatten(2, own.shape[1::2])  # (b, d, n, k)
+        size = own.norm(dim=(2, 3))  # (b, n)
+        parts.append(outside.norm(dim=(1, 3)) / size.masked_fill(size == 0, 1.0))
         new = (basis != 0).any(dim=2).double().cumsum(dim=1)  # (b, n - 1)
         ranks.append(torch.cat([torch.zeros_like(new[:, :1]), new], dim=1))  # (b, n)
     return torch.cat(parts), torch.cat(ranks)
@@ -103,15 +110,3 @@ def nested_basis(prompt: Prompt) -> Tensor:
         new = size > tolerance * xs[:, i].norm(dim=1, keepdim=True)  # (P, 1)
         basis[:, i] = torch.where(new, left[..., 0] / size.masked_fill(~new, 1.0), 0.0)
     return basis
-
-
-def _relative_residual(weights: Tensor, basis: Tensor) -> Tensor:
-    """|w - Pw| / |w| (b, n) of weights (b, n, d, k), the prefixes' rows (b, n - 1, d) given."""
-    batch, points, dims, outputs = weights.shape
-    flat = weights.transpose(1, 2).reshape(batch, dims, points * outputs)  # (b, d, n k)
-    parts = (basis @ flat).reshape(batch, points - 1, points, outputs)  # (b, n - 1, n, k)
-    seen = torch.ones(points - 1, points, dtype=torch.bool, device=weights.device).triu(1)
-    parts = parts.masked_fill(~seen[..., None], 0.0).flatten(2)  # (b, n - 1, n k)
-    outside = (flat - basis.mT @ parts).reshape(batch, dims, points, outputs)  # (b, d, n, k)
-    size = weights.norm(dim=(2, 3))  # (b, n)
-    return outside.norm(dim=(1, 3)) / size.masked_fill(size == 0, 1.0)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pandas as pd
 import torch
-from torch import Tensor
 
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, PromptError
@@ -106,7 +105,15 @@ def verify(
     rows = min([SLICE, *sizes])
     for which, part in in_parts(prompt, rows):
         with torch.no_grad():
-            errors = _errors(circuit, algorithm, part, total)  # (K + 1, b, n)
+            actual, expected = (
+                trajectory(learner, part, steps=total).predictions.double()
+                for learner in (circuit, algorithm)
+            )  # (K + 1, b, n[, q], k) each
+        errors = (actual - expected).abs() / expected.abs().clamp(min=1)  # (K + 1, b, n[, q], k)
+        # Two infinities have no difference that is a number, and agree in nothing.
+        errors = errors.nan_to_num(nan=torch.inf, posinf=torch.inf).flatten(3).amax(dim=3)
+        if part.scored is not None:
+            errors = errors.masked_fill(~part.scored, -1.0)  # (K + 1, b, n)
         largest, places = errors.flatten(1).max(dim=1)  # (K + 1,), (K + 1,)
         for step, (error, place) in enumerate(zip(largest.tolist(), places.tolist(), strict=True)):
             if error > worst[step][0]:
@@ -123,13 +130,3 @@ def verify(
             StepError(step=step, error=error, tolerance=allowed, prompt=row, prefix=prefix)
         )
     return Verification(circuit=circuit.name, algorithm=algorithm.name, steps=tuple(compared))
-
-
-def _errors(circuit: Learner[Any], algorithm: Learner[Any], prompt: Prompt, steps: int) -> Tensor:
-    """The worst over queries and outputs: (K + 1, B, n); unscored positions count as none."""
-    actual = trajectory(circuit, prompt, steps=steps).predictions.double()  # (K + 1, B, n[, q], k)
-    expected = trajectory(algorithm, prompt, steps=steps).predictions.double()  # the same
-    errors = (actual - expected).abs() / expected.abs().clamp(min=1)  # (K + 1, B, n[, q], k)
-    # Two infinities have no difference that is a number, and agree in nothing.
-    errors = errors.nan_to_num(nan=torch.inf, posinf=torch.inf).flatten(3).amax(dim=3)
-    return errors if prompt.scored is None else errors.masked_fill(~prompt.scored, -1.0)
