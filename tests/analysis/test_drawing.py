@@ -115,7 +115,7 @@ def test_bands_that_are_too_wide_do_not_scale_the_axis(
     """Cut ten times beyond the curves, or a little beyond twice the highest."""
     _, (axes,) = drawing.panels(1)
     drawing.draw_curves(axes, wide_bands("a", low=-1e6, high=1e6), x="x", log=log)
-    heights = axes.collections[0].get_paths()[0].vertices[:, 1]
+    heights = np.asarray(axes.collections[0].get_paths()[0].vertices)[:, 1]
     assert (heights.min(), heights.max()) == pytest.approx(ends)
     low, high = axes.get_ylim()
     assert ends[0] - 0.5 < low < high < 2 * ends[1]
@@ -124,7 +124,7 @@ def test_bands_that_are_too_wide_do_not_scale_the_axis(
 def test_bands_that_are_not_too_wide_are_drawn_whole() -> None:
     _, (axes,) = drawing.panels(1)
     drawing.draw_curves(axes, wide_bands("a", low=0.02, high=1.5), x="x")
-    heights = axes.collections[0].get_paths()[0].vertices[:, 1]
+    heights = np.asarray(axes.collections[0].get_paths()[0].vertices)[:, 1]
     assert (heights.min(), heights.max()) == pytest.approx((0.02, 1.5))
 
 

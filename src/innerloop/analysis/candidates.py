@@ -92,8 +92,9 @@ def default_candidates(prompt: Prompt) -> list[Candidate]:
                 family=NEIGHBORS, learner=NearestNeighbors(k=k, weights=weights), parameter="k",
                 value=float(k), note=weights,
             )
-            for weights, fewest in (("uniform", 1), ("distance", 2))
-            for k in range(fewest, min(prompt.points - 1, 40) + 1)
+            for weights in ("uniform", "distance")
+            for k in range(1, min(prompt.points - 1, 40) + 1)
+            if k > 1 or weights == "uniform"
         ),
         Candidate(family=TREE, learner=GreedyTree()),
     ]  # fmt: skip

@@ -33,6 +33,9 @@ DECADES = 100.0
 KRYLOV = 20
 """Directions that the radius is read from, after the power iteration."""
 
+_unit = partial(normalize, dim=1, eps=1e-300)
+"""Vectors (b, D) at length 1; zero stays zero."""
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Convergence:
@@ -84,12 +87,14 @@ def convergence(
     rows = rows_within_budget(8 * learner.bytes_per_prompt(prompt))
     parts = [part for _, part in in_parts(prompt, rows)]
     ends: list[_End] = []
+    total = 0
     for part in parts:
         point = run_to_fixed_point(learner, part, tolerance, max_steps, throw=throw)
-        again = _slowest(point)
-        *_, state = iterate(learner, part, steps=again, start=(point.state, again))
+        # Prompts that did not converge have no distance to follow.
+        slowest = int(point.steps.masked_fill(~point.converged, 0).max())
+        *_, state = iterate(learner, part, steps=slowest, start=(point.state, slowest))
         ends.append(_End(point, state, learner.moving.get(state), mask))
-    total = max(_slowest(end.point) for end in ends)
+        total = max(total, slowest)
     distances, rates, radii, refusal = [], [], [], ""
     try:
         learner.moving.put(ends[0].state, ends[0].moving)
@@ -129,11 +134,6 @@ class _End:
     def flat(self, moving: Tensor) -> Tensor:
         """The entries that are looked at: (b, D) in float64."""
         return moving[:, self.mask].double()
-
-
-def _slowest(point: FixedPoint) -> int:
-    """The most steps of a prompt that converged; the others have no distance to follow."""
-    return int(point.steps.masked_fill(~point.converged, 0).max())
 
 
 def _mask(learner: Learner[Any], prompt: Prompt, entries: Tensor | None) -> Tensor:
@@ -228,8 +228,3 @@ def _derivative(learner: Learner[Any], prompt: Prompt, end: _End, direction: Ten
         stepped = learner.step(prompt, learner.moving.put(end.state, moved), 0)
         images.append(end.flat(learner.moving.get(stepped)))  # (b, D)
     return (images[0] - images[1]) / (2 * reach)
-
-
-def _unit(vectors: Tensor) -> Tensor:
-    """Vectors (b, D) of length 1; zero stays zero."""
-    return normalize(vectors, dim=1, eps=1e-300)

@@ -251,7 +251,8 @@ def draw_error_curve(
     else:
         # It ends where the curves are, not where one learner fails.
         highest = 1.1 * float(finite.max(initial=0))
-        lowest = table.groupby("learner")["mean"].min().to_numpy(float)  # of each learner
+        curves = [rows["mean"].to_numpy(float) for _, rows in table.groupby("learner")]
+        lowest = np.array([curve.min() for curve in curves])
         needed = 1.5 * float(lowest[np.isfinite(lowest)].max(initial=0))
         top = min(highest, max(2.0, needed))
         axes.set_ylim(0, max(top, 1e-3))

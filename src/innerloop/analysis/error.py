@@ -125,7 +125,7 @@ def error_curve(
             table["examples"] = _prefix(prompt, prefix)
         tables.append(table.rename(columns={"label": "learner", "examples": "prefix"}))
     columns = ["learner", "prefix", "step", "mean", "median", "low", "high", "prompts"]
-    return pd.concat(tables, ignore_index=True)[columns]
+    return pd.concat(tables, ignore_index=True).loc[:, columns]
 
 
 def squared_errors(predictions: Tensor, prompt: Prompt) -> Tensor:

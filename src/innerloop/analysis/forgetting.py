@@ -37,9 +37,8 @@ def forgetting(
     """
     if prompt.layout != "pairs":
         raise PromptError("forgetting needs prompts of pairs: in a stream no x can be asked again.")
-    scale = prompt.ys.double().square().mean().cpu()  # ()
-    if task is not None:
-        scale = task.scale_at(prompt.points)  # (n,)
+    own = prompt.ys.double().square().mean().cpu()  # ()
+    scale = own if task is None else task.scale_at(prompt.points)  # () or (n,)
     if not bool((scale > 0).all()):
         raise PromptError("E[y^2] is 0: there is no error to compare with, give other outputs.")
     return Measured(

@@ -18,12 +18,7 @@ import torch
 
 from innerloop.analysis.candidates import DESCENT, Candidate, Family, default_candidates
 from innerloop.analysis.descent_fit import fit_descent
-from innerloop.analysis.distances import (
-    Fitted,
-    Question,
-    closest_of_family,
-    refine,
-)
+from innerloop.analysis.distances import Fitted, Question, closest_of_family, refine
 from innerloop.analysis.error import Progress
 from innerloop.analysis.induced import induced_weights
 from innerloop.analysis.intervals import CONFIDENCE, DRAWS, occurrences, resample, seeded
@@ -70,12 +65,6 @@ class Identification:
     """Two algorithms whose weighted sum explains a learner that none explains alone."""
     prompts: int
     points: int
-
-    @property
-    def intervals(self) -> dict[str, tuple[float, float]]:
-        """The interval of each family's SPD."""
-        columns = (self.ranking[name].tolist() for name in ("family", "low", "high"))
-        return {family: (low, high) for family, low, high in zip(*columns, strict=True)}
 
     def summary(self) -> str:
         """The answer in a sentence or two."""
@@ -149,7 +138,7 @@ def identify(
     iterates = closest.learner.steps and closest.value is not None
     return replace(
         answer,
-        ranking=answer.ranking.assign(sim_w=answer.ranking["family"].map(similar)),
+        ranking=answer.ranking.assign(sim_w=[similar.get(f) for f in answer.ranking["family"]]),
         progression=progression(
             learner, prompt.select(slice(0, SOME)), steps=steps,
             closest=(fitted[0].describe(), closest.learner) if iterates else None,
@@ -167,18 +156,17 @@ def _fit_families(
     for candidate in default_candidates(question.prompt) if candidates is None else candidates:
         kind = (candidate.family, candidate.parameter, candidate.note)
         kinds.setdefault(kind, []).append(candidate)
+    report = (lambda *_: None) if progress is None else progress
     coarse: list[Fitted] = []
     for done, ((family, _, _), members) in enumerate(kinds.items()):
-        if progress is not None:
-            progress(family.name, done, 2 * len(kinds))
+        report(family.name, done, 2 * len(kinds))
         closest = closest_of_family(members, question)
         coarse += [closest] if closest is not None else []
     best = {DESCENT: fit_descent(question)} if candidates is None else {}
     least = min((one.mean for one in coarse), default=0.0)
     for done, one in enumerate(coarse):
         family = one.candidate.family
-        if progress is not None:
-            progress(family.name, len(kinds) + done, 2 * len(kinds))
+        report(family.name, len(kinds) + done, 2 * len(kinds))
         # What is far off on the grid is far off between its points.
         refined = refine(one, question) if one.mean <= WORTH_REFINING * least else one
         if family not in best or refined.mean < best[family].mean:

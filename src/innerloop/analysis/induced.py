@@ -79,10 +79,9 @@ def _queries(prompt: Prompt, queries: int | Tensor, seed: int) -> Tensor:
         raise PromptError(
             "induced weights need prompts of pairs: in a stream no other x can be asked."
         )
-    if isinstance(queries, Tensor):
-        asked = queries
-    else:
-        shape = (max(0, queries), prompt.dims)
+    asked = queries  # (q, d) or (P, q, d)
+    if not isinstance(asked, Tensor):
+        shape = (max(0, asked), prompt.dims)
         asked = torch.randn(shape, dtype=torch.float64, generator=seeded(seed))  # (q, d)
     own = (prompt.batch,) if asked.ndim == 3 else ()
     number = asked.shape[-2] if asked.ndim > 1 else 0

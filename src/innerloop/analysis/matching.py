@@ -51,9 +51,8 @@ def match(
     `induced_weights`.
     """
     several = {second.name: second}
-    return match_all(first, several, prompt, measure=measure, steps=steps, queries=queries)[
-        second.name
-    ]
+    matches = match_all(first, several, prompt, measure=measure, steps=steps, queries=queries)
+    return matches[second.name]
 
 
 def match_all(
@@ -134,8 +133,7 @@ def _compared(
 def _unit(vectors: Tensor) -> Tensor:
     """Vectors (.., m) at length 1; those of length 0, and what is not finite, become zero."""
     length = vectors.norm(dim=-1, keepdim=True)  # (.., 1)
-    usable = torch.isfinite(length) & (length > 0)  # (.., 1)
-    return torch.where(usable, vectors / length.masked_fill(~usable, 1.0), 0.0)
+    return torch.where(length.isfinite() & (length > 0), vectors / length, 0.0)
 
 
 def best_matches(similarity: Tensor, measure: Measure = "sim_e") -> Tensor:

@@ -17,9 +17,9 @@ from innerloop.analysis.intervals import (
     CONFIDENCE,
     DRAWS,
     Average,
-    Averages,
     Estimate,
     Interval,
+    Statistic,
     across_seeds,
     average,
     ends,
@@ -135,9 +135,8 @@ class Measured:
 
     def __sub__(self, other: "Measured") -> "Measured":
         """The difference of two measures on each prompt."""
-        counted = None
-        if self.counted is not None or other.counted is not None:
-            counted = self.mask & other.mask  # (P, ..)
+        everything = self.counted is None and other.counted is None
+        counted = None if everything else self.mask & other.mask  # (P, ..)
         return replace(self, values=self.values - other.values, counted=counted, scale="linear")
 
     def at(self, **positions: Position) -> "Measured":
@@ -268,11 +267,7 @@ def difference(first: Measured, second: Measured, *, draws: int = DRAWS, seed: i
 
 
 def _compare(
-    statistic: Callable[[Averages], Tensor],
-    first: Measured,
-    second: Measured,
-    draws: int,
-    seed: int,
+    statistic: Statistic, first: Measured, second: Measured, draws: int, seed: int
 ) -> Estimate:
     pairs = zip(first.by_seed(), second.by_seed(), strict=True)
     seeds = [{"first": one, "second": other} for one, other in pairs]

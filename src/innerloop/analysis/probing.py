@@ -85,11 +85,8 @@ class Probing:
         }  # (S, p) each
         if self.control is not None:
             interval = self.control.interval(draws=draws)
-            columns |= {
-                "control": interval.value,
-                "control low": interval.low,
-                "control high": interval.high,
-            }
+            columns |= {"control": interval.value}
+            columns |= {"control low": interval.low, "control high": interval.high}
         table = self.errors.table(draws=draws)
         return table.assign(**{name: column.flatten().tolist() for name, column in columns.items()})
 

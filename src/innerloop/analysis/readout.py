@@ -136,11 +136,9 @@ def fit_readouts(
         for each, state in zip(sums, iterate(learner, part, steps=total), strict=True):
             inputs = learner.hidden_states.readout_inputs(part, state)  # (b, n[, q], D)
             each.add(inputs[chosen], answers)  # (N, D), (N, k)
-    solved = [each.solve(penalty) for each in sums]  # ((D, k), (k,)) each
+    weights, biases = zip(*(each.solve(penalty) for each in sums), strict=True)  # (D, k), (k,)
     return ReadoutLearner(
-        learner=learner,
-        readouts=torch.stack([weights for weights, _ in solved]),
-        biases=torch.stack([bias for _, bias in solved]),
+        learner=learner, readouts=torch.stack(weights), biases=torch.stack(biases)
     )
 
 

@@ -45,10 +45,9 @@ def ilw(
     *,
     steps: Steps = (None, None),
     queries: int | Tensor = 100,
-    seed: int = 0,
 ) -> Measured:
     """Squared distances |w_a - w_b|^2 of implicit linear weights, by examples."""
-    weights = partial(induced_weights, prompt=prompt, queries=queries, seed=seed)
+    weights = partial(induced_weights, prompt=prompt, queries=queries)
     one, other = _of_both(weights, first, second, steps)  # (P, n, d, k) each
     return by_examples(weight_differences(one, other), prompt, "ILW")
 
@@ -100,18 +99,16 @@ def sim_w(
     *,
     steps: Steps = (None, None),
     queries: int | Tensor = 100,
-    seed: int = 0,
 ) -> Measured:
     """Similarity of induced weights: their cosine by examples, from one example on."""
-    weights = partial(induced_weights, prompt=prompt, queries=queries, seed=seed)
+    weights = partial(induced_weights, prompt=prompt, queries=queries)
     one, other = _of_both(weights, first, second, steps)  # (P, n, d, k) each
     return by_examples(weight_cosines(one, other), prompt, "SimW", empty=False)
 
 
 def prediction_differences(one: Tensor, other: Tensor) -> Tensor:
     """Squared differences of predictions (P, n[, q], k), averaged to (P, n)."""
-    squares = (one.double() - other.double()).square()  # (P, n[, q], k)
-    return squares.flatten(2).mean(dim=2)
+    return (one.double() - other.double()).square().flatten(2).mean(dim=2)
 
 
 def weight_differences(one: Tensor, other: Tensor) -> Tensor:
