@@ -3,22 +3,21 @@
 Figure 7 and 10 by induced weights (SimW), figure 9 by errors (SimE) as well.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from innerloop.analysis import Measured, drawing, induced_weights
 from innerloop.analysis.drawing import EXAMPLES
 from innerloop.analysis.similarity import weight_cosines
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner
-from innerloop.core.prompt import Prompt
 from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.fu2023 import newton_layers
 from innerloop.studies.fu2023.heatmaps import best_steps, draw_matches, draw_similarity
-from innerloop.studies.fu2023.layer_matches import SMALLER, standard_runs
+from innerloop.studies.fu2023.layer_matches import SMALLER
 from innerloop.studies.fu2023.newton_layers import DESCENT, LEAST, MEASURES, MODEL, NEWTON, ONLINE
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Tables, declare
@@ -77,12 +76,12 @@ def _draw_fig7(tables: Tables) -> Figure:
             sentence="At d examples least squares is less like the model than Newton's method.",
             quantity="SimW of the last layer with its best Newton iteration, less that with least "
             "squares, at d examples",
-            statistic=lambda m: m["Newton at d"] - m["least squares at d"],
+            statistic=lambda m: m["dip"],
             criterion=at_least(0.0, "the paper sees a dip for least squares alone"),
         ),
     ),
     draw=_draw_fig7,
-    runs=standard_runs,
+    runs=newton_layers.standard_runs,
     minutes={"smoke": 0.2, "laptop": 6, "paper": 2500},
     smaller=SMALLER,
     notes=("Gradient descent has the rate 1/L of each prefix.",),
@@ -95,14 +94,13 @@ def fig7(lab: Lab) -> Measures:
     known = newton_layers.algorithms(lab, *ALGORITHMS)
     trends = newton_layers.trends_of(lab, layers, known, ("SimW",))
     both = {key: trend for key, trend in trends.items() if key[1] in (NEWTON, DESCENT)}
-    curves = _by_examples(lab, layers, trends)
+    curves = _by_examples(lab, layers, known, trends)
     at_dims = layers.prompt.dims - 1  # examples are counted from one
     return {
         **newton_layers.measures_of(lab, both),
         **curves,
         "most like": most_like(trends),
-        "Newton at d": curves[NEWTON].at(layer=-1, examples=at_dims),
-        "least squares at d": curves[LEAST].at(layer=-1, examples=at_dims),
+        "dip": (curves[NEWTON] - curves[LEAST]).at(layer=-1, examples=at_dims),
     }
 
 
@@ -113,7 +111,10 @@ def most_like(trends: newton_layers.Trends) -> Measured:
 
 
 def _by_examples(
-    lab: Lab, layers: newton_layers.Layers, trends: newton_layers.Trends
+    lab: Lab,
+    layers: newton_layers.Layers,
+    known: Mapping[str, Learner[Any]],
+    trends: newton_layers.Trends,
 ) -> dict[str, Measured]:
     """SimW of the layers of figure 10 with their best matches, from one example on."""
     lab.tell("induced weights")
@@ -121,23 +122,17 @@ def _by_examples(
     weights = induced_weights(
         layers.learner, prompt, queries=layers.queries, every_step=True
     )  # (A, P, n, d, k)
-    shown = sorted({EARLY, min(EARLY + 1, number), number})
     curves: dict[str, Measured] = {}
-    for label, algorithm in newton_layers.algorithms(lab, *ALGORITHMS).items():
+    for label, algorithm in known.items():
         each: dict[int, Measured] = {}
-        for layer in shown:
+        for layer in sorted({EARLY, min(EARLY + 1, number), number}):
             step = int(trends["SimW", label].best[layer - 1])
-            cosines = weight_cosines(weights[layer], _weights(algorithm, prompt, step))  # (P, n)
+            *_, state = iterate(algorithm, prompt, steps=step)
+            cosines = weight_cosines(weights[layer], algorithm.weights(prompt, state))  # (P, n)
             each[layer] = Measured(values=cosines, axes=("examples",))
         curve = Measured.stack("layer", each).at(examples=slice(1, None))
         curves[label] = replace(curve, label=label)
     return curves
-
-
-def _weights(algorithm: Learner[Any], prompt: Prompt, steps: int) -> Tensor:
-    """The weights (P, n, d, k) of a linear learner after so many steps."""
-    *_, state = iterate(algorithm, prompt, steps=steps)
-    return algorithm.weights(prompt, state)
 
 
 def _draw_fig9(tables: Tables) -> Figure:
@@ -152,37 +147,19 @@ def _draw_fig9(tables: Tables) -> Figure:
     return figure
 
 
-def _most_like_newton(other: str, measure: newton_layers.Measure = "SimE") -> Claim:
-    """Newton's method is nearer than another."""
-    words = other.replace(" ", "-") if measure == "SimE" else f"{other.replace(' ', '-')}-weights"
-    return Claim(
-        name=f"not-{words}",
-        sentence=f"The transformer resembles Newton's method more than {other} ({measure}).",
-        quantity=f"{measure} with Newton's method less {measure} with {other}, each at its best "
-        "match, mean over the layers in which the error falls",
-        statistic=newton_layers.nearer_newton(other, measure),
-        criterion=at_least(0.0, "the paper's curve of Newton's method is the uppermost"),
-    )
-
-
 @declare(
     paper="fu2023",
     id="fig9",
     title="Of the candidate algorithms, the transformer resembles Newton's method the most",
     claims=(
-        _most_like_newton(DESCENT),
-        _most_like_newton(ONLINE),
-        _most_like_newton(LEAST),
-        _most_like_newton(DESCENT, "SimW"),
+        *(newton_layers.nearer_newton(other) for other in (DESCENT, ONLINE, LEAST)),
+        newton_layers.nearer_newton(DESCENT, "SimW"),
     ),
     draw=_draw_fig9,
-    runs=standard_runs,
+    runs=newton_layers.standard_runs,
     minutes={"smoke": 0.2, "laptop": 6, "paper": 2500},
     smaller=SMALLER,
-    notes=(
-        "Gradient descent has the rate 1/L of each prefix. It has far more steps to choose a "
-        "best match from than Newton's method has, which is in its favour.",
-    ),
+    notes=(newton_layers.MORE_STEPS,),
 )
 def fig9(lab: Lab) -> Measures:
     """The similarity of each layer with its best match in every candidate algorithm."""

@@ -4,8 +4,7 @@ from matplotlib.figure import Figure
 
 from innerloop.analysis import drawing, span_chance, span_test
 from innerloop.studies.claim import Claim, at_most
-from innerloop.studies.fu2023.layer_matches import standard_runs
-from innerloop.studies.fu2023.newton_layers import MODEL
+from innerloop.studies.fu2023.newton_layers import MODEL, standard_runs
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Tables, declare
 
@@ -15,8 +14,9 @@ def _draw_fig16(tables: Tables) -> Figure:
     drawing.draw_curves(axes, tables["by-examples"], x="examples", log=False)
     dims = float(tables["sizes"]["dims"].iloc[0])
     drawing.mark(axes, dims, label="as many examples as dimensions")
-    title = "induced weights outside the span"
-    drawing.name(axes, title=title, x=drawing.EXAMPLES, y="|w - Pw| / |w|")
+    drawing.name(
+        axes, title="induced weights outside the span", x=drawing.EXAMPLES, y="|w - Pw| / |w|"
+    )
     drawing.legend(figure, (axes,), columns=3)
     return figure
 
@@ -52,12 +52,10 @@ def _draw_fig16(tables: Tables) -> Figure:
 def fig16(lab: Lab) -> Measures:
     """The residual of the projection on the inputs seen so far, by their number."""
     config = lab.config(MODEL)
-    dims = config.task.dims
-    prompt = lab.draw(config.task, config.points)
+    dims, prompt = config.task.dims, lab.draw(config.task, config.points)
     lab.tell("induced weights")
     number = lab.choose(smoke=3 * dims, laptop=40, paper=200)
-    learner = lab.learner(MODEL)
-    outside = span_test(learner, prompt, queries=number, seed=lab.seed, label=MODEL)
+    outside = span_test(lab.learner(MODEL), prompt, queries=number, seed=lab.seed, label=MODEL)
     chance = span_chance(prompt)
     lab.table("sizes", {"dims": [dims]})
     few = slice(0, dims - 1)  # from one example on

@@ -24,26 +24,18 @@ def draw_similarity(
     Of many steps some twenty are shown, at equal distances or ratios, and the frame is on the
     nearest of them (`nearest_row`).
     """
-    own = {"measure": measure, "label": algorithm}
-    table = drawing.rows_where(tables["by-layer-step"], own)
+    table = drawing.rows_where(tables["by-layer-step"], {"measure": measure, "label": algorithm})
     values = table.pivot(index="step", columns="layer", values="mean")
     count = int(table["step"].to_numpy().max()) + 1
-    shown = (
-        newton_layers.logarithmic_steps(count) if logarithmic else newton_layers.linear_steps(count)
-    )
-    values = values.loc[shown, :]
-    best = best_steps(tables, measure, algorithm)
-    frames = {
-        column: nearest_row(shown, step, logarithmic=logarithmic)
-        for column, step in enumerate(best.values())
-    }
+    choose = newton_layers.logarithmic_steps if logarithmic else newton_layers.linear_steps
+    shown, best = choose(count), best_steps(tables, measure, algorithm).values()
+    frames = [nearest_row(shown, step, logarithmic=logarithmic) for step in best]
     drawing.heatmap(
-        axes, values.to_numpy(float), rows=shown, columns=list(values.columns), best=frames,
-        limits=(0.0, 1.0), bar=measure,
+        axes, values.loc[shown, :].to_numpy(float), rows=shown, columns=list(values.columns),
+        best=dict(enumerate(frames)), bar=measure,
     )  # fmt: skip
+    title = f"{measure}, {algorithm}" + (", log scale" if logarithmic else "")
     words = "iteration" if algorithm == NEWTON else "steps"
-    scale = ", log scale" if logarithmic else ""
-    title = f"{measure}, {algorithm}{scale}"
     drawing.name(axes, title=title, x="layer", y=f"{algorithm}: {words}")
 
 

@@ -39,10 +39,9 @@ def _draw_fig4(tables: Tables) -> Figure:
     drawing.name(axes[0], title="last layer and algorithms", x=EXAMPLES, y=ERROR)
     draw_progression(axes[1:3], tables, layers)
     draw_matches(axes[3], tables, "SimE")
-    draw_similarity(axes[4], tables, "SimE", NEWTON)
-    draw_similarity(axes[5], tables, "SimE", DESCENT, logarithmic=True)
-    draw_similarity(axes[6], tables, "SimW", NEWTON)
-    draw_similarity(axes[7], tables, "SimW", DESCENT, logarithmic=True)
+    for place, measure in zip((4, 6), MEASURES, strict=True):
+        draw_similarity(axes[place], tables, measure, NEWTON)
+        draw_similarity(axes[place + 1], tables, measure, DESCENT, logarithmic=True)
     drawing.legend(figure, axes, columns=5)
     return figure
 
@@ -70,12 +69,10 @@ def _steps_per_layer(m: Mapping[str, Tensor]) -> Tensor:
         PROGRESSIVELY,
         *newton_layers.trend_claims("SimE"),
         *newton_layers.trend_claims("SimW"),
-        Claim(
+        replace(
+            newton_layers.nearer_newton(DESCENT),
             name="not-descent",
             sentence="The transformer is more like Newton's method than gradient descent.",
-            quantity="SimE with Newton's method less SimE with gradient descent, each at its best "
-            "match, mean over the layers in which the error falls",
-            statistic=newton_layers.nearer_newton(DESCENT, "SimE"),
             criterion=at_least(0.0, "it says so of the heatmaps"),
         ),
         Claim(
@@ -100,29 +97,22 @@ def _steps_per_layer(m: Mapping[str, Tensor]) -> Tensor:
         "laptop": "5 dimensions (two eigenvalues 100, three 1), 11 points, width 64, 8 layers, "
         "3333 steps of a faster optimiser.",
     },
-    notes=(
-        "Gradient descent has the rate 1/L of each prefix. It has far more steps to choose a "
-        "best match from than Newton's method has, which is in its favour.",
-    ),
+    notes=(newton_layers.MORE_STEPS,),
 )
 def fig4(lab: Lab) -> Measures:
     """Errors by layer and by step, and the similarity of both, at condition number 100."""
     steps = lab.choose(smoke=40, laptop=800, paper=3200)
-    algorithms = {NEWTON: newton_layers.newton(lab), DESCENT: GradientDescent(steps)}
+    both = {**newton_layers.algorithms(lab, NEWTON), DESCENT: GradientDescent(steps)}
     layers, task = newton_layers.read_layers(lab, MODEL), lab.config(MODEL).task
-    trends = newton_layers.trends_of(lab, layers, algorithms, MEASURES)
+    trends = newton_layers.trends_of(lab, layers, both, MEASURES)
     matched = matched_errors(lab, layers, trends["SimE", NEWTON].best)
-    by_step = lab.error(algorithms[DESCENT], layers.prompt, task, by="step", label=DESCENT)
+    by_step = lab.error(both[DESCENT], layers.prompt, task, by="step", label=DESCENT)
+    few = (steps // 16, steps // 4, steps)
+    others = {f"{DESCENT}, {taken} steps": GradientDescent(taken) for taken in few} | {LEAST: OLS()}
     curves = [
-        replace(layers.errors.at(layer=-1), label=MODEL),
+        layers.errors.at(layer=-1),
         replace(matched.at(layer=-1), label="Newton, best match"),
-        *(
-            lab.error(
-                GradientDescent(taken), layers.prompt, task, label=f"{DESCENT}, {taken} steps"
-            )
-            for taken in (steps // 16, steps // 4, steps)
-        ),
-        lab.error(OLS(), layers.prompt, task, label=LEAST),
+        *(lab.error(one, layers.prompt, task, label=label) for label, one in others.items()),
     ]
     return {
         MODEL: layers.errors,

@@ -1,6 +1,5 @@
 """Figures 3, 6, 8, 14, 15: layers match Newton's iterations linearly, and not gradient steps."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -18,11 +17,7 @@ from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Tables, declare
 from innerloop.training.families import Scale
 
-SLOWER = (1.0, 0.5, 0.25)
-"""Fixed rates of gradient descent that are tried, in parts of 1 / (sqrt n + sqrt d)^2."""
-TUNED_ON = 256
-"""Prompts that the rate is chosen on."""
-SMALLER: Mapping[Scale, str] = {
+SMALLER: dict[Scale, str] = {
     "smoke": "3 dimensions, 7 points, width 16, 2 layers, 20 steps; few prompts and steps of the "
     "algorithms.",
     "laptop": "5 dimensions, 11 points, width 64, 8 layers, 2000 steps of a faster optimiser; 20 "
@@ -30,22 +25,17 @@ SMALLER: Mapping[Scale, str] = {
 }
 
 
-def standard_runs(scale: Scale) -> Runs:
-    """The stack on linear functions."""
-    return {MODEL: trained("standard-linear", scale)}
-
-
 def choose_rate(lab: Lab, learner: Learner[Any]) -> GradientDescent:
     """Gradient descent with the rate at which it is most like the layers of a learner.
 
-    1/L of each prefix, or the same for all prefixes; a table has all that were tried. On prompts of
-    their own: it is not judged on those it was tuned on.
+    1/L of each prefix, or a part of 1 / (sqrt n + sqrt d)^2 for all prefixes; a table has all that
+    were tried. On prompts of their own: it is not judged on those it was tuned on.
     """
-    layers = newton_layers.read_prompts(lab, learner, MODEL, prompts=TUNED_ON, purpose="tune")
-    steps, prompt = newton_layers.descent_steps(lab), layers.prompt
-    largest = ((prompt.points - 1) ** 0.5 + prompt.dims**0.5) ** 2
+    layers = newton_layers.read_prompts(lab, learner, MODEL, prompts=256, purpose="tune")
+    steps = newton_layers.algorithms(lab, DESCENT)[DESCENT].steps
+    largest = ((layers.prompt.points - 1) ** 0.5 + layers.prompt.dims**0.5) ** 2
     tried = {"1/L of each prefix": GradientDescent(steps)}
-    for size in (part / largest for part in SLOWER):
+    for size in (1 / largest, 0.5 / largest, 0.25 / largest):
         tried[f"{size:.3g}"] = GradientDescent(steps, step_size=size)
     alike: dict[str, float] = {}
     for (_, label), trend in newton_layers.trends_of(lab, layers, tried).items():
@@ -86,14 +76,15 @@ def _draw_fig3(tables: Tables) -> Figure:
         ),
     ),
     draw=_draw_fig3,
-    runs=standard_runs,
+    runs=newton_layers.standard_runs,
     minutes={"smoke": 0.2, "laptop": 5, "paper": 2500},
     smaller=SMALLER,
 )
 def fig3(lab: Lab) -> Measures:
     """SimE of every layer with every step of both algorithms, and the trend of the best."""
     layers = newton_layers.read_layers(lab, MODEL)
-    both = {NEWTON: newton_layers.newton(lab), DESCENT: choose_rate(lab, layers.learner)}
+    newton = newton_layers.algorithms(lab, NEWTON)
+    both = {**newton, DESCENT: choose_rate(lab, layers.learner)}
     return newton_layers.measures_of(lab, newton_layers.trends_of(lab, layers, both))
 
 
@@ -125,8 +116,6 @@ def _draw_fig14(tables: Tables) -> Figure:
 )
 def fig14(lab: Lab) -> Measures:
     """SimE and SimW of every layer of a model with one head per layer."""
-    layers, both = (
-        newton_layers.read_layers(lab, MODEL),
-        newton_layers.algorithms(lab, NEWTON, DESCENT),
-    )
+    layers = newton_layers.read_layers(lab, MODEL)
+    both = newton_layers.algorithms(lab, NEWTON, DESCENT)
     return newton_layers.measures_of(lab, newton_layers.trends_of(lab, layers, both, MEASURES))

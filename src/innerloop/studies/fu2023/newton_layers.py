@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -18,15 +20,22 @@ from innerloop.core.prompt import Prompt
 from innerloop.learners import OLS, GradientDescent, Newton, OnlineGradientDescent
 from innerloop.studies.claim import Claim, at_least
 from innerloop.studies.lab import Lab
-from innerloop.studies.study import Measures
+from innerloop.studies.runs import trained
+from innerloop.studies.study import Measures, Runs
+from innerloop.training.families import Scale
 
 Measure = Literal["SimE", "SimW"]
 """Cosines of errors, and of induced weights: Fu et al. (2023), section 3.4."""
 MEASURES: tuple[Measure, ...] = ("SimE", "SimW")
-MODEL = "transformer"
-"""The label of the run."""
+MODEL, LSTM = "transformer", "LSTM"
+"""The labels of the runs."""
 NEWTON, DESCENT = "Newton", "gradient descent"
 ONLINE, LEAST = "online gradient descent", "least squares"
+MORE_STEPS = (
+    "Gradient descent has the rate 1/L of each prefix. It has far more steps to choose a best "
+    "match from than Newton's method has, which is in its favour."
+)
+"""A note of figures that compare the two."""
 FEWEST = 5
 """Layers that tell a line from an exponential.
 
@@ -35,20 +44,24 @@ of four it explains 0.92, of three 0.96.
 """
 
 
-def newton(lab: Lab) -> Newton:
-    """As many iterations as there are on the figures' axes."""
-    return Newton(steps=lab.choose(smoke=6, laptop=20, paper=30))
+def standard_runs(scale: Scale) -> Runs:
+    """The stack on linear functions."""
+    return {MODEL: trained("standard-linear", scale)}
 
 
-def descent_steps(lab: Lab) -> int:
-    """Gradient steps on the figures' axes."""
-    return lab.choose(smoke=20, laptop=400, paper=800)
+def both_runs(scale: Scale) -> Runs:
+    """The stack and the LSTM on linear functions."""
+    return {**standard_runs(scale), LSTM: trained("lstm-linear", scale)}
 
 
 def algorithms(lab: Lab, *names: str) -> dict[str, Learner[Any]]:
-    """Some of what layers are compared with, by name; gradient descent at 1/L of each prefix."""
+    """Some of what layers are compared with, by name; gradient descent at 1/L of each prefix.
+
+    They take as many steps as there are on the figures' axes.
+    """
     every = {
-        NEWTON: newton(lab), DESCENT: GradientDescent(descent_steps(lab)),
+        NEWTON: Newton(lab.choose(smoke=6, laptop=20, paper=30)),
+        DESCENT: GradientDescent(lab.choose(smoke=20, laptop=400, paper=800)),
         ONLINE: OnlineGradientDescent(), LEAST: OLS(),
     }  # fmt: skip
     return {name: every[name] for name in names}
@@ -89,12 +102,7 @@ def read_layers(lab: Lab, label: str) -> Layers:
 
 
 def read_prompts(
-    lab: Lab,
-    learner: Learner[Any],
-    label: str,
-    *,
-    prompts: int | None = None,
-    purpose: str = "test",
+    lab: Lab, learner: Learner[Any], label: str, prompts: int | None = None, purpose: str = "test"
 ) -> Layers:
     """Read a learner after each layer on prompts of a run's task, with further inputs of each."""
     task, points = lab.config(label).task, lab.config(label).points
@@ -192,25 +200,22 @@ def measures_of(lab: Lab, trends: Trends) -> Measures:
 
     A note tells where too few layers can be fitted.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[str, str, int, float, float]] = []
+    measures: dict[str, Measured] = {}
     for (measure, algorithm), trend in trends.items():
         number = int(trend.fitted.sum())
         steps, logarithms = explained(_places(trend.best), trend.best, trend.fitted)  # () each
-        rows.append(
-            {
-                "measure": measure, "algorithm": algorithm, "layers": number,
-                "R^2 of a line": float(steps), "R^2 of an exponential": float(logarithms),
-            }
-        )  # fmt: skip
+        rows.append((measure, algorithm, number, float(steps), float(logarithms)))
+        measures |= {trend.name: trend.similarity, **trend.by_layer()}
         if number < FEWEST:
             lab.note(
                 f"Seed {lab.seed}: the steps of {algorithm} matched by {measure} can be "
                 f"fitted at {number} layers only. Nothing is concluded of their trend from fewer "
                 f"than {FEWEST}."
             )
-    lab.table("fits", {key: [row[key] for row in rows] for key in rows[0]}, by_seed=True)
-    tables = {trend.name: trend.similarity for trend in trends.values()}
-    return tables | {k: each for trend in trends.values() for k, each in trend.by_layer().items()}
+    columns = ["measure", "algorithm", "layers", "R^2 of a line", "R^2 of an exponential"]
+    lab.table("fits", pd.DataFrame(rows, columns=columns), by_seed=True)
+    return measures
 
 
 def _places(matches: Tensor) -> Tensor:
@@ -223,10 +228,17 @@ def over_layers(values: Tensor, chosen: Tensor) -> Tensor:
     return (values * chosen).sum(dim=-1) / chosen.sum(dim=-1)
 
 
-def nearer_newton(other: str, measure: Measure) -> Statistic:
-    """The similarity with Newton's method less that with another, over the layers compared."""
-    one, two = f"{measure}, {NEWTON}, at best", f"{measure}, {other}, at best"
-    return lambda m: over_layers(m[one] - m[two], m["compared"])
+def nearer_newton(other: str, measure: Measure = "SimE") -> Claim:
+    """Layers are more like Newton's method than like another, where errors are compared."""
+    one, two = (f"{measure}, {algorithm}, at best" for algorithm in (NEWTON, other))
+    return Claim(
+        name=f"not-{other.replace(' ', '-')}" + ("-weights" if measure == "SimW" else ""),
+        sentence=f"The transformer resembles Newton's method more than {other} ({measure}).",
+        quantity=f"{measure} with Newton's method less {measure} with {other}, each at its best "
+        "match, mean over the layers in which the error falls",
+        statistic=lambda m: over_layers(m[one] - m[two], m["compared"]),
+        criterion=at_least(0.0, "the paper's curve of Newton's method is the uppermost"),
+    )
 
 
 def fitted(name: str, number: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Statistic:
@@ -298,6 +310,5 @@ def linear_steps(count: int) -> list[int]:
 
 def logarithmic_steps(count: int) -> list[int]:
     """The start and some twenty of `count` steps from 1 on, at equal ratios, with the last."""
-    ratios = torch.linspace(0, 1, 20, dtype=torch.float64)  # (20,)
-    from_one = {round((count - 1) ** float(ratio)) for ratio in ratios} if count > 1 else set()
+    from_one = np.geomspace(1, count - 1, 20).round().astype(int).tolist() if count > 1 else []
     return sorted({0, *from_one})
