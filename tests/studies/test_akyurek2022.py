@@ -1,6 +1,7 @@
 """Akyurek et al. (2022): what its studies measure, on learners whose algorithm is known."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -32,9 +33,9 @@ from innerloop.studies.akyurek2022.bayes import PENALTIES, checked, fig2
 from innerloop.studies.akyurek2022.primitive_layers import (
     EXPECTED,
     NORMS,
-    Constants,
     Norm,
     layer_error,
+    random_program,
 )
 from innerloop.studies.akyurek2022.sizes import DEPTHS, WIDTHS, by_size, fig3
 from innerloop.studies.akyurek2022.theorems import thm1, thm2, width_order
@@ -82,18 +83,19 @@ def others(lab: Lab) -> dict[str, Learner[Any]]:
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_a_primitive_takes_one_layer(lab: Lab, kind: str, norm: Norm) -> None:
-    error, layers = layer_error(lab, kind, norm, 0, Constants())
+    program = random_program(lab, kind, norm, 0)
+    error, layers = layer_error(program)
     assert layers == 1
     assert error < EXACT_CIRCUIT
-    careless, _ = layer_error(lab, kind, norm, 0, Constants(norm_number=1e3))
+    careless, _ = layer_error(replace(program, norm_scale=1e3))
     # The attention of mov has no norm before it where only the MLP has one.
     assert (careless > 1e-6) == ((kind, norm) != ("mov", "mlp-only"))
 
 
 def test_printed_products_are_less_precise(lab: Lab) -> None:
-    printed, tight = (
-        layer_error(lab, "mul", "pre", 0, Constants(form=form))[0] for form in ("printed", "tight")
-    )
+    program = random_program(lab, "mul", "pre", 0)
+    tight, _ = layer_error(replace(program, form="tight"))
+    printed, _ = layer_error(replace(program, form="printed"))
     assert printed > 100 * tight
 
 

@@ -8,13 +8,16 @@ from torch import Tensor
 
 from innerloop.analysis import Measured, Probing, estimate
 from innerloop.analysis.intervals import average
-from innerloop.studies.akyurek2022.probe_curves import (
+from innerloop.studies.akyurek2022.probes import (
+    LINEAR,
+    MLP,
+    PROMPTS,
     ByLayer,
     attention_to_last,
-    lowest_over_first,
+    fig4,
+    measures_by_layer,
     reached,
 )
-from innerloop.studies.akyurek2022.probes import LINEAR, MLP, PROMPTS, fig4, measures_by_layer
 from innerloop.studies.claim import Judged, judge
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures
@@ -61,7 +64,8 @@ def test_errors_by_layer(lab: Lab) -> None:
     assert means.tolist() == pytest.approx([1.0, 0.9, 0.3, 0.2])
     assert average(own.training.values).tolist() == pytest.approx(means.tolist())
     assert own.best == 3
-    assert float(lowest_over_first(means)) == pytest.approx(0.2)
+    share = judged("weights-decoded", measures(lab, moments=own, weights=own))
+    assert share.value == pytest.approx(0.2)
     assert float(reached(means)) == 2  # 0.3 is below the middle of 1.0 and 0.2
     assert attention_to_last(probes, 3) == pytest.approx(0.5)
     assert attention_to_last(probes, 0) == 0
@@ -70,10 +74,10 @@ def test_errors_by_layer(lab: Lab) -> None:
     assert (layers.value, layers.low, layers.high) == (1.0, 1.0, 1.0)
 
 
-def test_what_stays_as_it_is_gains_nothing() -> None:
-    flat = torch.full((3, 4), 0.5)
-    assert lowest_over_first(flat).tolist() == [1.0] * 3
-    assert reached(flat).tolist() == [0.0] * 3
+def test_what_stays_as_it_is_gains_nothing(lab: Lab) -> None:
+    flat = by_layer(0.2, 0.2, 0.2)
+    assert judged("moment-decoded", measures(lab, moments=flat, weights=flat)).value == 1
+    assert reached(torch.full((3, 4), 0.5)).tolist() == [0.0] * 3
 
 
 def by_layer(*means: float, training: float = 0.1) -> ByLayer:

@@ -14,13 +14,13 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.analysis import Measured, bayes_check, drawing
-from innerloop.analysis.bayes_check import nearest, ridge_distances
+from innerloop.analysis.bayes_check import nearest
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.studies.akyurek2022.agreement import AGREEMENT
 from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
-from innerloop.studies.runs import noisy, trained
+from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
 from innerloop.training.config import RunConfig
 
@@ -42,15 +42,14 @@ def _label(condition: Condition) -> str:
     return f"noise {condition[0]:g}, prior variance {condition[1]:g}"
 
 
-def _run(scale: Scale, noise: float, prior: float) -> RunConfig:
-    if scale != "paper":
-        return noisy("standard-linear", scale, noise)
-    changes = (f"task.noise={noise:g}", f"task.prior_variance={prior:g}")
-    return trained("akyurek-noisy", scale, *changes)
-
-
 def _fig2_runs(scale: Scale) -> Runs:
-    return {_label(condition): _run(scale, *condition) for condition in CONDITIONS[scale]}
+    runs: dict[str, RunConfig] = {}
+    for noise, prior in CONDITIONS[scale]:
+        recipe, changes = "standard-linear", [f"task.noise={noise:g}"]
+        if scale == "paper":
+            recipe, changes = "akyurek-noisy", [*changes, f"task.prior_variance={prior:g}"]
+        runs[_label((noise, prior))] = trained(recipe, scale, *changes)
+    return runs
 
 
 def _draw_fig2(tables: Tables) -> Figure:
@@ -73,9 +72,8 @@ def _draw_fig2(tables: Tables) -> Figure:
     right.set_xscale("log", base=2)
     right.set_yscale("log", base=2)
     drawing.plain(right)
-    drawing.name(
-        right, title="nearest penalty", x="penalty of least Bayes risk", y="nearest to the model"
-    )
+    least = "penalty of least Bayes risk"
+    drawing.name(right, title="nearest penalty", x=least, y="nearest to the model")
     drawing.legend(figure, (left, right), columns=2)
     return figure
 
@@ -168,15 +166,13 @@ def checked(lab: Lab, cases: Mapping[Condition, tuple[Learner[Any], Prompt]]) ->
         )
         rows.append((label, check.expected, check.best.value, check.best.low, check.best.high))
         by_penalty[label] = check.distances / prompt.dims
-        there = ridge_distances(learner, prompt, [check.expected]).at(penalty=0)
-        at_expected[label] = there / prompt.dims
+        # Variances are powers of four, so that what is expected lies on the grid.
+        at_expected[label] = by_penalty[label].at(penalty=PENALTIES.index(check.expected))
     lab.table("nearest", pd.DataFrame(rows, columns=COLUMNS), by_seed=True)
     expected = torch.tensor([row[1] for row in rows], dtype=torch.float64)  # (c,)
-    measures = {
+    by_model = {
         "SPD / d at the expected penalty": Measured.stack("model", at_expected),
         "expected penalty": Measured.exact(expected, "model", model=list(by_penalty)),
     }
-    return {
-        "SPD / d": Measured.stack("model", by_penalty),
-        **{name: replace(one, label=name) for name, one in measures.items()},
-    }
+    labelled = {name: replace(one, label=name) for name, one in by_model.items()}
+    return {"SPD / d": Measured.stack("model", by_penalty), **labelled}

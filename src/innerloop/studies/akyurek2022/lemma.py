@@ -1,5 +1,6 @@
 """Lemma 1: mov, mul, div and aff, each in one layer, on random hidden matrices."""
 
+from dataclasses import replace
 from itertools import product
 
 import pandas as pd
@@ -7,8 +8,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from innerloop.analysis import Measured, drawing
+from innerloop.circuits.gelu import Form
 from innerloop.core.tolerances import EXACT_CIRCUIT
-from innerloop.studies.akyurek2022.primitive_layers import EXPECTED, NORMS, Constants, layer_error
+from innerloop.studies.akyurek2022.primitive_layers import (
+    EXPECTED,
+    NORMS,
+    layer_error,
+    random_program,
+)
 from innerloop.studies.claim import Claim, at_most, between
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Tables, declare
@@ -24,21 +31,18 @@ def _draw_lemma1(tables: Tables) -> Figure:
             marker=drawing.MARKERS[place], color=drawing.COLOURS[place], label=f"norm {norm}",
         )  # fmt: skip
     axes[0].axhline(EXACT_CIRCUIT, color="0.5", linestyle=":", label="called exact")
-    axes[0].set_yscale("log")
-    axes[0].set_ylim(1e-17, 1e-9)
+    axes[0].set(yscale="log", ylim=(1e-17, 1e-9))
     axes[0].set_xticks(range(len(kinds)), kinds)
     drawing.plain(axes[0], whole=False)
     axes[0].margins(x=0.15)
     drawing.name(axes[0], title="worst error, best constants", y=relative)
     swept = tables["by-constant"].rename(columns={"error": "mean"}).assign(low=0.0, high=0.0)
-    for panel, parameter, base, title in (
-        (axes[1], "N", 10, "by N, which passes the norm"),
-        (axes[2], "S", 2, "mul by S, which divides operands"),
-    ):
+    titles = {"N": "by N, which passes the norm", "S": "mul by S, which divides operands"}
+    order = [*kinds, "mul, printed", "mul, tight"]
+    for panel, (parameter, title) in zip(axes[1:], titles.items(), strict=True):
         rows = drawing.rows_where(swept, {"constant": parameter})
-        order = [*kinds, "mul, printed", "mul, tight"]
         drawing.draw_curves(panel, rows, x="value", order=order, band=False)
-        panel.set_xscale("log", base=base)
+        panel.set_xscale("log", base=10 if parameter == "N" else 2)
         panel.xaxis.set_minor_formatter(NullFormatter())
         drawing.name(panel, title=title, x=parameter, y=relative)
     drawing.legend(figure, axes, columns=5)
@@ -115,18 +119,19 @@ def lemma1(lab: Lab) -> Measures:
     for kind, norm in product(EXPECTED, NORMS):
         lab.tell(f"{kind}, norm {norm}")
         for number in range(lab.choose(smoke=2, laptop=10, paper=10)):
-            rows.append((kind, norm, number, *layer_error(lab, kind, norm, number, Constants())))
+            program = random_program(lab, kind, norm, number)
+            rows.append((kind, norm, number, *layer_error(program)))
     errors = pd.DataFrame(rows, columns=["primitive", "norm", "matrix", "error", "layers"])
     swept = _by_constant(lab)
     lab.table("errors", errors.drop(columns="layers"))
     lab.table("by-constant", swept)
     numbers = {
         **{kind: _worst(errors, kind) for kind in EXPECTED},
-        "layers": max(layers for *_, layers in rows),
-        "order in N": _order(swept, "N", "aff", 1e2, 1e4),
-        "order in S": _order(swept, "S", "mul, printed", 32, 512),
+        "layers": errors["layers"].max(),
+        "order in N": _order(swept, "aff", 1e2, 1e4),
+        "order in S": _order(swept, "mul, printed", 32, 512),
     }
-    return {key: Measured.exact(number) for key, number in numbers.items()}
+    return {key: Measured.exact(float(number)) for key, number in numbers.items()}
 
 
 def _worst(errors: pd.DataFrame, kind: str) -> float:
@@ -137,27 +142,28 @@ def _worst(errors: pd.DataFrame, kind: str) -> float:
 def _by_constant(lab: Lab) -> pd.DataFrame:
     """Errors by N of each primitive and by S of mul, worst of three matrices, norm pre."""
     few = lab.scale == "smoke"  # what orders are fitted to
+    programs = {kind: [random_program(lab, kind, "pre", i) for i in range(3)] for kind in EXPECTED}
+    mul = programs["mul"]
     cases = [
-        (kind, "N", number, Constants(norm_number=number))
-        for kind in EXPECTED
+        (kind, "N", number, [replace(one, norm_scale=number) for one in several])
+        for kind, several in programs.items()
         for number in powers(10, 2, 4 if few else 12)
     ]
+    forms: tuple[Form, ...] = ("printed", "tight")
     cases += [
-        (f"mul, {form}", "S", scale, Constants(form=form, product_scale=scale))
-        for form in ("printed", "tight")
+        (f"mul, {form}", "S", scale, [replace(one, form=form, scale=scale) for one in mul])
+        for form in forms
         for scale in (powers(2, 5, 9) if few else powers(2, 0, 24))
     ]
     rows: list[tuple[str, str, float, float]] = []
-    for label, constant, value, constants in cases:
+    for label, constant, value, several in cases:
         lab.tell(f"{label}, {constant} {value:.2g}")
-        kind = label.partition(",")[0]
-        worst = max(layer_error(lab, kind, "pre", i, constants)[0] for i in range(3))
-        rows.append((label, constant, value, worst))
+        rows.append((label, constant, value, max(layer_error(one)[0] for one in several)))
     return pd.DataFrame(rows, columns=["label", "constant", "value", "error"])
 
 
-def _order(swept: pd.DataFrame, constant: str, label: str, low: float, high: float) -> float:
-    """The slope of logarithms between two values of a constant."""
-    rows = drawing.rows_where(swept, {"constant": constant, "label": label})
+def _order(swept: pd.DataFrame, label: str, low: float, high: float) -> float:
+    """The slope of logarithms between two values of the constant that a label is swept by."""
+    rows = drawing.rows_where(swept, {"label": label})
     rows = rows.loc[rows["value"].between(low * (1 - 1e-9), high * (1 + 1e-9)), :]
     return slope_of(rows["value"].tolist(), rows["error"].tolist())

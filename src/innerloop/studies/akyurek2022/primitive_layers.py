@@ -4,14 +4,12 @@ Shapes: T tokens, D numbers of the residual stream.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from innerloop.circuits.circuit import TransformerCircuit
-from innerloop.circuits.gelu import Form
 from innerloop.circuits.primitives import Aff, Div, Mov, Mul, Primitive
 from innerloop.circuits.program import Program, Register
 from innerloop.circuits.program_layers import program_blueprint
@@ -29,17 +27,6 @@ BACK = 3
 """How many tokens back mov looks."""
 Values = Mapping[str, Tensor]
 """(T, size) by register."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constants:
-    """What is free in the constructions; None: the best for float64."""
-
-    form: Form = "tight"
-    product_scale: float | None = None
-    """S, what the operands of products are divided by."""
-    norm_number: float | None = None
-    """N, beside which all other numbers pass a norm."""
 
 
 MATRICES = torch.randn(
@@ -75,24 +62,7 @@ def _primitive(kind: str, norm: Norm) -> Primitive:
     }[kind]
 
 
-def layer_error(
-    lab: Lab, kind: str, norm: Norm, number: int, constants: Constants
-) -> tuple[float, int]:
-    """How far off a primitive is on a random hidden matrix, and the layers that it took."""
-    program = _program(lab, kind, norm, number, constants)
-    values = {each.name: each.places for each in program.registers if each.places is not None}
-    circuit = TransformerCircuit(
-        program_blueprint(
-            program, source="akyurek2022 lemma 1", algorithm=kind, pre=0, steps=1, answer="c",
-            bound=lambda step: program.unit_error,
-        )
-    )  # fmt: skip
-    written, expected = registers_after(circuit)["out"], EXPECTED[kind](values)  # (T, size) each
-    error = float(((written - expected).abs() / expected.abs().clamp(min=1)).amax())
-    return error, circuit.blueprint.layers
-
-
-def _program(lab: Lab, kind: str, norm: Norm, number: int, constants: Constants) -> Program:
+def random_program(lab: Lab, kind: str, norm: Norm, number: int) -> Program:
     """One primitive on registers of uniform numbers; c is away from zero and of either sign."""
     generator = generator_for(number, f"{lab.study}/{kind} {norm}")
     drawn = torch.rand(4, TOKENS, SIZE, dtype=torch.float64, generator=generator)  # (4, T, size)
@@ -101,37 +71,39 @@ def _program(lab: Lab, kind: str, norm: Norm, number: int, constants: Constants)
     divisor = signs * (0.2 + other[:, 1:2].abs() / 2)  # (T, 1), from 0.2 to 1.7
     # What is written may be as large as a sum of so many products, or a quotient.
     most = {"mov": LARGEST, "mul": 2 * LARGEST**2, "div": 5 * LARGEST, "aff": 50.0}[kind]
-    plain = Register(name="a", size=SIZE, largest=LARGEST, places=a)
+    registers = {"a": (LARGEST, a), "b": (LARGEST, b), "out": (most, out), "c": (2.0, divisor),
+                 "square": (4.0, divisor.square())}  # fmt: skip
     return Program(
-        name=kind,
-        dims=1,
-        points=POINTS,
-        registers=(
-            plain,
-            replace(plain, name="b", places=b),
-            Register(name="out", size=SIZE, largest=most, places=out),
-            Register(name="c", size=1, largest=2.0, places=divisor),
-            Register(name="square", size=1, largest=4.0, places=divisor.square()),
+        name=kind, dims=1, points=POINTS, norm=norm, groups=((_primitive(kind, norm),),),
+        registers=tuple(
+            Register(name=key, size=places.shape[1], largest=largest, places=places)
+            for key, (largest, places) in registers.items()
         ),
-        groups=((_primitive(kind, norm),),),
-        norm=norm,
-        form=constants.form,
-        scale=constants.product_scale,
-        norm_scale=constants.norm_number,
-    )
+    )  # fmt: skip
+
+
+def layer_error(program: Program) -> tuple[float, int]:
+    """How far off the layer of a `random_program` is, and the layers that it took."""
+    values = {each.name: each.places for each in program.registers if each.places is not None}
+    circuit = TransformerCircuit(
+        program_blueprint(
+            program, source="akyurek2022 lemma 1", algorithm=program.name, pre=0, steps=1,
+            answer="c", bound=lambda step: program.unit_error,
+        )
+    )  # fmt: skip
+    written, expected = _written(circuit), EXPECTED[program.name](values)  # (T, size) each
+    error = float(((written - expected).abs() / expected.abs().clamp(min=1)).amax())
+    return error, circuit.blueprint.layers
 
 
 @torch.no_grad()
-def registers_after(circuit: TransformerCircuit) -> dict[str, Tensor]:
-    """What stands in the registers after the layer, (T, size): half of each slot and its mirror."""
-    # The hidden matrix stands in the positions: what the prompt holds does not matter.
+def _written(circuit: TransformerCircuit) -> Tensor:
+    """The register `out` after the layer, (T, size): half of the difference to its mirror."""
+    # The hidden matrix is in the positions: what the prompt holds does not matter.
     nothing = torch.zeros(1, POINTS, 1, dtype=torch.float64)  # (1, n, 1)
     prompt = Prompt(xs=nothing, ys=nothing)
     state = circuit.step(prompt, circuit.init(prompt), 0)
     stream = circuit.hidden_states.features(prompt, state)[0]  # (T, D)
     residual = circuit.blueprint.residual
     half = (stream[:, : residual.width] - stream[:, residual.width :]) / 2  # (T, D / 2)
-    return {
-        key: half[:, start : start + residual[key].size]
-        for key, start in residual.offsets().items()
-    }
+    return half[:, residual.offsets()["out"] :][:, :SIZE]

@@ -1,36 +1,31 @@
 """Figure 4: what probes decode from the hidden states of a trained model, and where they look.
 
-Shapes: p prefixes, T tokens.
+Shapes: S layers, p prefixes, T tokens.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
-from innerloop.analysis import (
-    Measured,
+from innerloop.analysis import Averages, Measured, Statistic, drawing
+from innerloop.analysis.intervals import average
+from innerloop.analysis.probing import (
     ProbeSettings,
     Probing,
-    drawing,
+    Target,
     least_squares,
     moment,
     probe,
 )
-from innerloop.analysis.probing import Target
-from innerloop.studies.akyurek2022.probe_curves import (
-    ByLayer,
-    attention_to_last,
-    located,
-    lowest_over_first,
-    reached,
-)
+from innerloop.studies.akyurek2022.agreement import linear_runs
 from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
-from innerloop.studies.runs import trained
-from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
+from innerloop.studies.study import Measures, Scale, Tables, declare
 
 TARGETS: dict[str, Target] = {"X'y": moment, "w": least_squares}
 READERS = MLP, LINEAR = "MLP", "linear"
@@ -41,8 +36,82 @@ STEPS: dict[Scale, int] = {"smoke": 20, "laptop": 500, "paper": 5000}
 """Of Adam, for probes."""
 
 
-def _fig4_runs(scale: Scale) -> Runs:
-    return {"model": trained("akyurek-linear", scale)}
+UNDECODED = 0.25
+"""The share of the variance at which a probe has decoded nothing that could be located: its error
+is half of the target's deviation. What a place adds to it is then a matter of the probe."""
+
+
+@dataclass(frozen=True, eq=False)
+class ByLayer:
+    """Errors of probes over the target's variance, averaged over prefixes, by layer."""
+
+    errors: Measured
+    """A mean of 1 is to know the target's mean and nothing else."""
+    training: Measured
+    """On the prompts that they were trained on."""
+
+    @classmethod
+    def of(cls, probes: Probing) -> "ByLayer":
+        """Prefixes count alike, whatever the size of their targets."""
+        training = probes.training / probes.variances
+        return cls(probes.relative.mean("examples"), training.mean("examples"))
+
+    @property
+    def best(self) -> int:
+        """The place of the layer with the lowest error."""
+        return int(average(self.errors.values).argmin())
+
+    @property
+    def left(self) -> float:
+        """The share of the variance that the probe of the best layer leaves."""
+        return float(average(self.errors.values).amin())
+
+    @property
+    def decodes(self) -> bool:
+        """Whether so much was decoded that one can ask where."""
+        return self.left < UNDECODED
+
+    def undecoded(self, target: str, seed: int) -> str:
+        """A sentence on what is left open, and on what the probes were short of."""
+        fitted = float(average(self.training.values)[self.best])
+        short_of = (
+            "they fit too little, and more steps or a larger probe may help, not more prompts"
+            if fitted >= UNDECODED
+            else "they had too few prompts"
+        )
+        return (
+            f"MLP probes for {target}{f' (seed {seed})' if seed else ''} leave {self.left:.2f} of "
+            f"its variance at their best layer. With {UNDECODED:g} or more nothing was decoded "
+            f"that could be located, and claims of where {target} is are left open: their numbers "
+            f"would be about the probes. In training they leave {fitted:.2f}: {short_of}."
+        )
+
+
+def reached(means: Tensor) -> Tensor:
+    """The first layer with at most the mean of the first and the lowest error: (..) of (.., S)."""
+    half = (means[..., :1] + means.amin(dim=-1, keepdim=True)) / 2  # (.., 1)
+    # The first of the largest: argmax of what is true.
+    return (means <= half).double().argmax(dim=-1).double()
+
+
+def located(statistic: Statistic, *targets: str) -> Statistic:
+    """What probes say of a place; no number where those of a target have decoded too little."""
+
+    def where_decoded(m: Averages) -> Tensor:
+        value = statistic(m)  # (..)
+        for target in targets:
+            value = torch.where(m[f"{target} is decoded"] > 0, value, torch.nan)  # (..)
+        return value
+
+    return where_decoded
+
+
+def attention_to_last(probes: Probing, layer: int) -> float:
+    """What probes of a layer give to the y of their last example, averaged over prefixes."""
+    prefixes = torch.tensor(probes.errors.ticks["examples"])  # (p,)
+    last = 2 * prefixes - 1  # (p,): x_1 y_1 x_2 .., counted from 0
+    weights = probes.attention[layer].gather(1, last[:, None])  # (p, 1)
+    return float(weights.mean())
 
 
 def _draw_fig4(tables: Tables) -> Figure:
@@ -70,11 +139,12 @@ def _draw_fig4(tables: Tables) -> Figure:
 
 
 def _decoded(name: str, target: str) -> Claim:
+    errors = f"{target}, {MLP}"  # (.., S)
     return Claim(
         name=name,
         sentence=f"{target} is decoded accurately deep in the network, and not from its input.",
         quantity=f"error of the MLP probe at the best layer / at the input layer{UNLESS}",
-        statistic=located(lambda m: lowest_over_first(m[f"{target}, {MLP}"]), target),
+        statistic=located(lambda m: m[errors].amin(dim=-1) / m[errors][..., 0], target),
         criterion=at_most(
             0.5,
             "less than half of what the input layer leaves: most of what is known is the work of "
@@ -128,7 +198,7 @@ def _nonlinear(name: str, target: str) -> Claim:
         ),
     ),
     draw=_draw_fig4,
-    runs=_fig4_runs,
+    runs=linear_runs,
     minutes={"smoke": 0.2, "laptop": 13, "paper": 5000},
     smaller={
         "smoke": "3 dimensions, 6 examples, 2 layers of width 16, 20 steps; "
@@ -152,20 +222,17 @@ def fig4(lab: Lab) -> Measures:
     lab.table("attention", pd.concat(attention, ignore_index=True))
     # Scores are of places: no prompt changes them, and only another training would.
     last = attention_to_last(probes["w", MLP], curves["w", MLP].best)
-    return {
-        **measures_by_layer(lab, curves),
-        "attention to the last y": Measured.exact(last),
-    }
+    return {**measures_by_layer(lab, curves), "attention to the last y": Measured.exact(last)}
 
 
 def measures_by_layer(lab: Lab, curves: Mapping[tuple[str, str], ByLayer]) -> Measures:
     """Errors by layer, and whether each target is decoded; a note of those that are not."""
     measures: dict[str, Measured] = {}
     for (target, reader), curve in curves.items():
-        for prompts, errors in (("held out", curve.errors), ("training", curve.training)):
-            name = f"{target}, {reader}" + (", training" if prompts == "training" else "")
-            keys = {"target": target, "prompts": prompts}
-            measures[name] = replace(errors, keys=keys)
+        name, held_out = f"{target}, {reader}", {"target": target, "prompts": "held out"}
+        measures[name] = replace(curve.errors, keys=held_out)
+        training = {**held_out, "prompts": "training"}
+        measures[f"{name}, training"] = replace(curve.training, keys=training)
     for target in TARGETS:
         curve = curves[target, MLP]
         measures[f"{target} is decoded"] = Measured.exact(float(curve.decodes))

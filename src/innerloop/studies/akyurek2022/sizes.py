@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis import Measured, Statistic, drawing
+from innerloop.analysis import Measured, drawing
 from innerloop.core.learner import Learner
 from innerloop.core.task import Task
 from innerloop.studies.akyurek2022.agreement import (
@@ -86,17 +86,33 @@ def _shade_nearest(axes: Axes, rows: pd.DataFrame, sizes: Sequence[int]) -> None
     axes.set_xlim(edges[0], edges[-1])
 
 
-def _nearest_to(own: str, kind: str, place: int) -> Statistic:
-    """SPD from one algorithm over that from the nearest other, at one of the sizes."""
-    return lambda m: nearer({label: m[f"{kind}, {label}"][..., place] for label in ALGORITHMS}, own)
+def _nearest(name: str, own: str, kind: str, place: int, sentence: str, words: str) -> Claim:
+    """That models of one size, at a place among all, are nearest to one algorithm."""
 
+    def statistic(m: Mapping[str, Tensor]) -> Tensor:
+        return nearer({label: m[f"{kind}, {label}"][..., place] for label in ALGORITHMS}, own)
 
-def _claim(name: str, sentence: str, quantity: str, statistic: Statistic) -> Claim:
     return Claim(
-        name=name, sentence=sentence, quantity=quantity, statistic=statistic,
+        name=name, sentence=sentence, quantity=f"SPD from {words}", statistic=statistic, ratio=True,
         criterion=at_most(1.0, "nearer, however little: which one is best is the claim"),
-        ratio=True,
     )  # fmt: skip
+
+
+NEAREST = (
+    _nearest("shallow", STEP, "layers", 0,
+             "Very shallow models are nearest to one step of gradient descent.",
+             "one step / SPD from the nearest other, one pass of SGD among them, one layer"),
+    # "Slightly deeper": the next depth, not the one of all that suits best.
+    _nearest("deeper", RIDGE, "layers", 1,
+             "Slightly deeper models are nearest to ridge regression.",
+             "ridge 0.1 / SPD from the nearest other, the depth after the first"),
+    _nearest("deepest", LEAST_SQUARES, "layers", -1,
+             "The deepest models are nearest to least squares.",
+             "least squares / SPD from the nearest other, most layers"),
+    _nearest("modest-width", LEAST_SQUARES, "width", MODEST,
+             "Modest widths of 32 are enough to match least squares.",
+             "least squares / SPD from the nearest other, width 32"),
+)  # fmt: skip
 
 
 def _width_over_depth(m: Mapping[str, Tensor]) -> Tensor:
@@ -110,31 +126,7 @@ def _width_over_depth(m: Mapping[str, Tensor]) -> Tensor:
     id="fig3",
     title="With depth a model passes from gradient descent to ridge to least squares",
     claims=(
-        _claim(
-            "shallow",
-            "Very shallow models are nearest to one step of gradient descent.",
-            "SPD from one step / SPD from the nearest other, one pass of SGD among them, one layer",
-            _nearest_to(STEP, "layers", 0),
-        ),
-        _claim(
-            "deeper",
-            "Slightly deeper models are nearest to ridge regression.",
-            "SPD from ridge 0.1 / SPD from the nearest other, the depth after the first",
-            # "Slightly deeper": the next depth, not the one of all that suits best.
-            _nearest_to(RIDGE, "layers", 1),
-        ),
-        _claim(
-            "deepest",
-            "The deepest models are nearest to least squares.",
-            "SPD from least squares / SPD from the nearest other, most layers",
-            _nearest_to(LEAST_SQUARES, "layers", -1),
-        ),
-        _claim(
-            "modest-width",
-            "Modest widths of 32 are enough to match least squares.",
-            "SPD from least squares / SPD from the nearest other, width 32",
-            _nearest_to(LEAST_SQUARES, "width", MODEST),
-        ),
+        *NEAREST,
         Claim(
             name="width-against-depth",
             sentence="Width has no strong effect, beside that of depth.",
