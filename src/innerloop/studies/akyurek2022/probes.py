@@ -4,7 +4,7 @@ Shapes: S layers, p prefixes, T tokens.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,14 +14,7 @@ from torch import Tensor
 
 from innerloop.analysis import Averages, Measured, Statistic, drawing
 from innerloop.analysis.intervals import average
-from innerloop.analysis.probing import (
-    ProbeSettings,
-    Probing,
-    Target,
-    least_squares,
-    moment,
-    probe,
-)
+from innerloop.analysis.probing import ProbeSettings, Probing, Target, least_squares, moment, probe
 from innerloop.studies.akyurek2022.agreement import linear_runs
 from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
@@ -39,52 +32,6 @@ STEPS: dict[Scale, int] = {"smoke": 20, "laptop": 500, "paper": 5000}
 UNDECODED = 0.25
 """The share of the variance at which a probe has decoded nothing that could be located: its error
 is half of the target's deviation. What a place adds to it is then a matter of the probe."""
-
-
-@dataclass(frozen=True, eq=False)
-class ByLayer:
-    """Errors of probes over the target's variance, averaged over prefixes, by layer."""
-
-    errors: Measured
-    """A mean of 1 is to know the target's mean and nothing else."""
-    training: Measured
-    """On the prompts that they were trained on."""
-
-    @classmethod
-    def of(cls, probes: Probing) -> "ByLayer":
-        """Prefixes count alike, whatever the size of their targets."""
-        training = probes.training / probes.variances
-        return cls(probes.relative.mean("examples"), training.mean("examples"))
-
-    @property
-    def best(self) -> int:
-        """The place of the layer with the lowest error."""
-        return int(average(self.errors.values).argmin())
-
-    @property
-    def left(self) -> float:
-        """The share of the variance that the probe of the best layer leaves."""
-        return float(average(self.errors.values).amin())
-
-    @property
-    def decodes(self) -> bool:
-        """Whether so much was decoded that one can ask where."""
-        return self.left < UNDECODED
-
-    def undecoded(self, target: str, seed: int) -> str:
-        """A sentence on what is left open, and on what the probes were short of."""
-        fitted = float(average(self.training.values)[self.best])
-        short_of = (
-            "they fit too little, and more steps or a larger probe may help, not more prompts"
-            if fitted >= UNDECODED
-            else "they had too few prompts"
-        )
-        return (
-            f"MLP probes for {target}{f' (seed {seed})' if seed else ''} leave {self.left:.2f} of "
-            f"its variance at their best layer. With {UNDECODED:g} or more nothing was decoded "
-            f"that could be located, and claims of where {target} is are left open: their numbers "
-            f"would be about the probes. In training they leave {fitted:.2f}: {short_of}."
-        )
 
 
 def reached(means: Tensor) -> Tensor:
@@ -106,12 +53,10 @@ def located(statistic: Statistic, *targets: str) -> Statistic:
     return where_decoded
 
 
-def attention_to_last(probes: Probing, layer: int) -> float:
-    """What probes of a layer give to the y of their last example, averaged over prefixes."""
-    prefixes = torch.tensor(probes.errors.ticks["examples"])  # (p,)
-    last = 2 * prefixes - 1  # (p,): x_1 y_1 x_2 .., counted from 0
-    weights = probes.attention[layer].gather(1, last[:, None])  # (p, 1)
-    return float(weights.mean())
+def attention_to_last(attention: pd.DataFrame) -> float:
+    """What probes give to the y of their last example, averaged over prefixes."""
+    last = 2 * attention["examples"] - 1  # x_1 y_1 x_2 .., counted from 0
+    return float(attention["weight"].to_numpy(float)[attention["token"] == last].mean())
 
 
 def _draw_fig4(tables: Tables) -> Figure:
@@ -217,28 +162,48 @@ def fig4(lab: Lab) -> Measures:
     probes = {
         (target, reader): _probe(lab, target, reader) for target in TARGETS for reader in READERS
     }
-    curves = {key: ByLayer.of(one) for key, one in probes.items()}
-    attention = [_attention(key, probes[key, MLP], curves[key, MLP].best) for key in TARGETS]
-    lab.table("attention", pd.concat(attention, ignore_index=True))
+    several = [attention_of(target, probes[target, MLP]) for target in TARGETS]
+    attention = pd.concat(several, ignore_index=True)
+    lab.table("attention", attention)
     # Scores are of places: no prompt changes them, and only another training would.
-    last = attention_to_last(probes["w", MLP], curves["w", MLP].best)
-    return {**measures_by_layer(lab, curves), "attention to the last y": Measured.exact(last)}
+    last = attention_to_last(drawing.rows_where(attention, {"target": "w"}))
+    return {**measures_by_layer(lab, probes), "attention to the last y": Measured.exact(last)}
 
 
-def measures_by_layer(lab: Lab, curves: Mapping[tuple[str, str], ByLayer]) -> Measures:
-    """Errors by layer, and whether each target is decoded; a note of those that are not."""
+def measures_by_layer(lab: Lab, probes: Mapping[tuple[str, str], Probing]) -> Measures:
+    """Errors by layer, and whether each target is decoded; a note of those that are not.
+
+    Errors are over the target's variance: a mean of 1 is to know its mean and nothing else.
+    Prefixes count alike, whatever the size of their targets.
+    """
     measures: dict[str, Measured] = {}
-    for (target, reader), curve in curves.items():
-        name, held_out = f"{target}, {reader}", {"target": target, "prompts": "held out"}
-        measures[name] = replace(curve.errors, keys=held_out)
-        training = {**held_out, "prompts": "training"}
-        measures[f"{name}, training"] = replace(curve.training, keys=training)
+    for (target, reader), own in probes.items():
+        for prompts, errors in (("held out", own.errors), ("training", own.training)):
+            name = f"{target}, {reader}" + (", training" if prompts == "training" else "")
+            means = (errors / own.variances).mean("examples")
+            measures[name] = replace(means, keys={"target": target, "prompts": prompts})
     for target in TARGETS:
-        curve = curves[target, MLP]
-        measures[f"{target} is decoded"] = Measured.exact(float(curve.decodes))
-        if not curve.decodes:
-            lab.note(curve.undecoded(target, lab.seed))
+        left, best = average(measures[f"{target}, {MLP}"].values).min(dim=0)  # () each
+        measures[f"{target} is decoded"] = Measured.exact(float(left < UNDECODED))
+        if left >= UNDECODED:
+            fitted = average(measures[f"{target}, {MLP}, training"].values)[best]  # ()
+            lab.note(_undecoded(target, lab.seed, float(left), float(fitted)))
     return measures
+
+
+def _undecoded(target: str, seed: int, left: float, fitted: float) -> str:
+    """A sentence on what is left open, and on what the probes were short of."""
+    short_of = (
+        "they fit too little, and more steps or a larger probe may help, not more prompts"
+        if fitted >= UNDECODED
+        else "they had too few prompts"
+    )
+    return (
+        f"MLP probes for {target}{f' (seed {seed})' if seed else ''} leave {left:.2f} of "
+        f"its variance at their best layer. With {UNDECODED:g} or more nothing was decoded "
+        f"that could be located, and claims of where {target} is are left open: their numbers "
+        f"would be about the probes. In training they leave {fitted:.2f}: {short_of}."
+    )
 
 
 def _probe(lab: Lab, target: str, reader: str) -> Probing:
@@ -264,8 +229,9 @@ def _probe(lab: Lab, target: str, reader: str) -> Probing:
     )  # fmt: skip
 
 
-def _attention(target: str, probes: Probing, place: int) -> pd.DataFrame:
-    """Weights of tokens at one layer, for each number of examples."""
+def attention_of(target: str, probes: Probing) -> pd.DataFrame:
+    """Weights of tokens at the layer with the lowest error, for each number of examples."""
+    place = int(average(probes.relative.mean("examples").values).argmin())
     layer, prefixes = probes.errors.ticks["layer"][place], probes.errors.ticks["examples"]
     rows = [
         (target, layer, prefix, token, weight)
