@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -37,7 +38,7 @@ from innerloop.studies.akyurek2022.primitive_layers import (
     layer_error,
     random_program,
 )
-from innerloop.studies.akyurek2022.sizes import DEPTHS, WIDTHS, by_size, fig3
+from innerloop.studies.akyurek2022.sizes import SIZES, fig3
 from innerloop.studies.akyurek2022.theorems import thm1, thm2, width_order
 from innerloop.studies.akyurek_circuits import THEOREM_1, THEOREM_2
 from innerloop.studies.claim import Claim, Judged, judge
@@ -45,6 +46,7 @@ from innerloop.studies.equality import Limit
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Study
 from innerloop.tasks import LinearRegression
+from innerloop.training.run import Run
 
 TASK = LinearRegression(dims=3)
 POINTS = 7
@@ -178,12 +180,14 @@ def test_neighbours_agree_least_where_both_are_farther_than_all_others() -> None
     assert judged(fig1, "others-agree-less", measures).value == 0.5
 
 
-def test_phases_by_depth(lab: Lab, others: dict[str, Learner[Any]]) -> None:
-    models = {
-        "layers": {1: others[STEP], 2: Ridge(0.12)},
-        "width": {8: OLS(), 16: Ridge(1e-6)},
-    }
-    measures = by_size(lab, models, TASK, POINTS)
+def test_phases_by_depth(others: dict[str, Learner[Any]]) -> None:
+    learners = {
+        "layers 1": others[STEP], "layers 2": Ridge(0.12), "width 8": OLS(), "width 16": Ridge(1e-6)
+    }  # fmt: skip
+    run = SimpleNamespace(config=SimpleNamespace(task=TASK, points=POINTS))
+    runs = {"layers 1": cast(Run, run)}
+    lab = Lab(study="akyurek2022/test", scale="smoke", runs=runs, learners=learners)
+    measures = fig3.measure(lab)
     assert judged(fig3, "shallow", measures).high == 0
     assert judged(fig3, "deeper", measures).high < 1
     assert judged(fig3, "deepest", measures).low > 1
@@ -199,7 +203,7 @@ def sized(distances: dict[tuple[str, int, str], float]) -> Measures:
             ),
             axes=("size",),
         )
-        for kind, sizes in (("layers", DEPTHS["laptop"]), ("width", WIDTHS["laptop"]))
+        for kind, sizes in ((kind, SIZES[kind]["laptop"]) for kind in ("layers", "width"))
         for label in ALGORITHMS
     }
 

@@ -20,11 +20,7 @@ from innerloop.learners import GradientDescent, Newton, OnlineGradientDescent
 from innerloop.learners.prefix import LinearLearner
 from innerloop.studies.fu2023.ill_conditioned import steps_to_reach
 from innerloop.studies.fu2023.layer_matches import fig3
-from innerloop.studies.fu2023.lstm import older_over_newer
-from innerloop.studies.fu2023.newton_layers import (
-    DESCENT,
-    NEWTON,
-    Layers,
+from innerloop.studies.fu2023.layer_trends import (
     Measure,
     Trend,
     linear_steps,
@@ -33,6 +29,8 @@ from innerloop.studies.fu2023.newton_layers import (
     trend_claims,
     trends_of,
 )
+from innerloop.studies.fu2023.lstm import older_over_newer
+from innerloop.studies.fu2023.model_layers import DESCENT, NEWTON, Layers
 from innerloop.studies.fu2023.theorems import PRINTED, binomial, expanded, gradient_degree, off_by
 from innerloop.studies.lab import Lab
 from innerloop.tasks.linear import LinearRegression

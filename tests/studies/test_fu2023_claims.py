@@ -20,22 +20,18 @@ from innerloop.studies.claim import judge
 from innerloop.studies.fu2023.all_algorithms import fig7, most_like
 from innerloop.studies.fu2023.heatmaps import draw_similarity, nearest_row
 from innerloop.studies.fu2023.layer_matches import choose_rate
-from innerloop.studies.fu2023.lstm import ALGORITHMS, LSTM, fig5, note_weights
-from innerloop.studies.fu2023.newton_layers import (
-    DESCENT,
+from innerloop.studies.fu2023.layer_trends import (
     FEWEST,
-    MODEL,
-    NEWTON,
-    ONLINE,
     Measure,
     Trend,
     drawn_steps,
     linear_steps,
     logarithmic_steps,
     measures_of,
-    read_prompts,
     trend_claims,
 )
+from innerloop.studies.fu2023.lstm import ALGORITHMS, LSTM, fig5, note_weights
+from innerloop.studies.fu2023.model_layers import DESCENT, MODEL, NEWTON, ONLINE, read_prompts
 from innerloop.studies.lab import Lab
 from innerloop.tasks.linear import LinearRegression
 from innerloop.training.run import Run

@@ -27,8 +27,9 @@ def _draw_lemma1(tables: Tables) -> Figure:
     kinds, relative = list(EXPECTED), "error / max(1, |answer|)"
     for place, (norm, rows) in enumerate(tables["errors"].groupby("norm", sort=False)):
         axes[0].plot(
-            range(len(kinds)), [_worst(rows, kind) for kind in kinds], linestyle="none",
-            marker=drawing.MARKERS[place], color=drawing.COLOURS[place], label=f"norm {norm}",
+            range(len(kinds)), [rows["error"][rows["primitive"] == kind].max() for kind in kinds],
+            linestyle="none", marker=drawing.MARKERS[place], color=drawing.COLOURS[place],
+            label=f"norm {norm}",
         )  # fmt: skip
     axes[0].axhline(EXACT_CIRCUIT, color="0.5", linestyle=":", label="called exact")
     axes[0].set(yscale="log", ylim=(1e-17, 1e-9))
@@ -126,17 +127,12 @@ def lemma1(lab: Lab) -> Measures:
     lab.table("errors", errors.drop(columns="layers"))
     lab.table("by-constant", swept)
     numbers = {
-        **{kind: _worst(errors, kind) for kind in EXPECTED},
+        **{str(kind): own["error"].max() for kind, own in errors.groupby("primitive")},
         "layers": errors["layers"].max(),
         "order in N": _order(swept, "aff", 1e2, 1e4),
         "order in S": _order(swept, "mul, printed", 32, 512),
     }
     return {key: Measured.exact(float(number)) for key, number in numbers.items()}
-
-
-def _worst(errors: pd.DataFrame, kind: str) -> float:
-    """The largest error of a primitive."""
-    return float(errors["error"].to_numpy(float)[errors["primitive"] == kind].max())
 
 
 def _by_constant(lab: Lab) -> pd.DataFrame:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from innerloop.core.prompt import Prompt
 from innerloop.studies.lab import Lab
 from innerloop.tasks import VectorGeneration
 
@@ -25,9 +24,8 @@ def draw_examples(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """X (B, n, d), y (B, n) and the unit vector theta (B, d), in float64."""
     task = VectorGeneration(dims=dims, dtype="float64")
-    prompt: Prompt = lab.draw(
-        task, examples, prompts=prompts, purpose=f"{purpose} {dims} {examples}"
-    )
+    own = f"{purpose} {dims} {examples}"
+    prompt = lab.draw(task, examples, prompts=prompts, purpose=own)
     return prompt.xs, prompt.ys[..., 0], prompt.truth["w"][..., 0]
 
 

@@ -15,10 +15,11 @@ from innerloop.analysis.similarity import weight_cosines
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner
 from innerloop.studies.claim import Claim, at_least, at_most
-from innerloop.studies.fu2023 import newton_layers
+from innerloop.studies.fu2023 import layer_trends, model_layers
 from innerloop.studies.fu2023.heatmaps import best_steps, draw_matches, draw_similarity
 from innerloop.studies.fu2023.layer_matches import SMALLER
-from innerloop.studies.fu2023.newton_layers import DESCENT, LEAST, MEASURES, MODEL, NEWTON, ONLINE
+from innerloop.studies.fu2023.layer_trends import MEASURES
+from innerloop.studies.fu2023.model_layers import DESCENT, LEAST, MODEL, NEWTON, ONLINE
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Tables, declare
 
@@ -52,7 +53,7 @@ def _draw_fig7(tables: Tables) -> Figure:
     also=("fig10",),
     title="By induced weights, too, layers match Newton's iterations linearly",
     claims=(
-        *newton_layers.trend_claims("SimW"),
+        *layer_trends.trend_claims("SimW"),
         Claim(
             name="layer-2",
             sentence="Layer 2 has learned nothing yet: it has no similarity to any algorithm.",
@@ -81,30 +82,30 @@ def _draw_fig7(tables: Tables) -> Figure:
         ),
     ),
     draw=_draw_fig7,
-    runs=newton_layers.standard_runs,
+    runs=model_layers.standard_runs,
     minutes={"smoke": 0.2, "laptop": 6, "paper": 2500},
     smaller=SMALLER,
     notes=("Gradient descent has the rate 1/L of each prefix.",),
 )
 def fig7(lab: Lab) -> Measures:
     """SimW of every layer with every step, and by the number of examples at three layers."""
-    layers = newton_layers.read_layers(lab, MODEL)
+    layers = model_layers.read_layers(lab, MODEL)
     if lab.seed == 0:
         lab.note(f"The paper's layer 2 is one of 12, here of {layers.learner.steps}.")
-    known = newton_layers.algorithms(lab, *ALGORITHMS)
-    trends = newton_layers.trends_of(lab, layers, known, ("SimW",))
+    known = model_layers.algorithms(lab, *ALGORITHMS)
+    trends = layer_trends.trends_of(lab, layers, known, ("SimW",))
     both = {key: trend for key, trend in trends.items() if key[1] in (NEWTON, DESCENT)}
     curves = _by_examples(lab, layers, known, trends)
     at_dims = layers.prompt.dims - 1  # examples are counted from one
     return {
-        **newton_layers.measures_of(lab, both),
+        **layer_trends.measures_of(lab, both),
         **curves,
         "most like": most_like(trends),
         "dip": (curves[NEWTON] - curves[LEAST]).at(layer=-1, examples=at_dims),
     }
 
 
-def most_like(trends: newton_layers.Trends) -> Measured:
+def most_like(trends: layer_trends.Trends) -> Measured:
     """The similarity of the early layer with the algorithm that it is most like."""
     several = [trend.at_best.at(layer=EARLY - 1) for trend in trends.values()]
     return max(several, key=lambda each: float(each.values.mean()))
@@ -112,9 +113,9 @@ def most_like(trends: newton_layers.Trends) -> Measured:
 
 def _by_examples(
     lab: Lab,
-    layers: newton_layers.Layers,
+    layers: model_layers.Layers,
     known: Mapping[str, Learner[Any]],
-    trends: newton_layers.Trends,
+    trends: layer_trends.Trends,
 ) -> dict[str, Measured]:
     """SimW of the layers of figure 10 with their best matches, from one example on."""
     lab.tell("induced weights")
@@ -152,21 +153,21 @@ def _draw_fig9(tables: Tables) -> Figure:
     id="fig9",
     title="Of the candidate algorithms, the transformer resembles Newton's method the most",
     claims=(
-        *(newton_layers.nearer_newton(other) for other in (DESCENT, ONLINE, LEAST)),
-        newton_layers.nearer_newton(DESCENT, "SimW"),
+        *(layer_trends.nearer_newton(other) for other in (DESCENT, ONLINE, LEAST)),
+        layer_trends.nearer_newton(DESCENT, "SimW"),
     ),
     draw=_draw_fig9,
-    runs=newton_layers.standard_runs,
+    runs=model_layers.standard_runs,
     minutes={"smoke": 0.2, "laptop": 6, "paper": 2500},
     smaller=SMALLER,
-    notes=(newton_layers.MORE_STEPS,),
+    notes=(layer_trends.MORE_STEPS,),
 )
 def fig9(lab: Lab) -> Measures:
     """The similarity of each layer with its best match in every candidate algorithm."""
-    layers = newton_layers.read_layers(lab, MODEL)
-    known = newton_layers.algorithms(lab, *ALGORITHMS)
-    trends = newton_layers.trends_of(lab, layers, known, MEASURES)
+    layers = model_layers.read_layers(lab, MODEL)
+    known = model_layers.algorithms(lab, *ALGORITHMS)
+    trends = layer_trends.trends_of(lab, layers, known, MEASURES)
     return {
-        "compared": newton_layers.by_layer("compared", layers.compared[None]),
+        "compared": layer_trends.by_layer("compared", layers.compared[None]),
         **{f"{trend.name}, at best": trend.at_best for trend in trends.values()},
     }

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from innerloop.analysis import drawing, span_chance, span_test
 from innerloop.studies.claim import Claim, at_most
-from innerloop.studies.fu2023.newton_layers import MODEL, standard_runs
+from innerloop.studies.fu2023.model_layers import MODEL, standard_runs
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Tables, declare
 

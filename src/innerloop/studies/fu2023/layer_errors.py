@@ -11,9 +11,9 @@ from torch import Tensor
 from innerloop.analysis import Measured, drawing
 from innerloop.analysis.drawing import ERROR, EXAMPLES
 from innerloop.studies.claim import Claim, at_least, at_most
-from innerloop.studies.fu2023 import newton_layers
+from innerloop.studies.fu2023 import layer_trends, model_layers
 from innerloop.studies.fu2023.heatmaps import best_steps
-from innerloop.studies.fu2023.newton_layers import LSTM, MODEL, NEWTON
+from innerloop.studies.fu2023.model_layers import LSTM, MODEL, NEWTON
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Tables, declare
 
@@ -45,12 +45,12 @@ def _last(m: Mapping[str, Tensor], label: str = MODEL) -> Tensor:
 def curves_apart(m: Mapping[str, Tensor]) -> Tensor:
     """The mean distance (..) of the layers' errors from Newton's, where they fall."""
     distance = (m[MODEL][..., 1:, :] - m[NEWTON]).abs().mean(dim=-1)  # (.., L)
-    return newton_layers.over_layers(distance, m["falling"])
+    return layer_trends.over_layers(distance, m["falling"])
 
 
-def matched_errors(lab: Lab, layers: newton_layers.Layers, best: Tensor) -> Measured:
+def matched_errors(lab: Lab, layers: model_layers.Layers, best: Tensor) -> Measured:
     """Newton's errors on the same prompts after the best matches (L,), by layer and examples."""
-    (newton,), task = newton_layers.algorithms(lab, NEWTON).values(), lab.config(MODEL).task
+    (newton,), task = model_layers.algorithms(lab, NEWTON).values(), lab.config(MODEL).task
     errors = lab.error(newton, layers.prompt, task, by="both", axis="layer", label=NEWTON)
     return replace(errors.at(layer=best.tolist()), ticks={"layer": range(1, len(best) + 1)})
 
@@ -124,7 +124,7 @@ def _draw_fig1(tables: Tables) -> Figure:
         ),
     ),
     draw=_draw_fig1,
-    runs=newton_layers.both_runs,
+    runs=model_layers.both_runs,
     minutes={"smoke": 0.3, "laptop": 6, "paper": 3500},
     smaller={
         "smoke": "3 dimensions, 7 points, width 16, 2 layers, 20 steps.",
@@ -134,7 +134,7 @@ def _draw_fig1(tables: Tables) -> Figure:
 )
 def fig1(lab: Lab) -> Measures:
     """Error by examples after every layer of both models, and after Newton's iterations."""
-    layers, lstm = (newton_layers.read_layers(lab, label) for label in (MODEL, LSTM))
-    (trend,) = newton_layers.trends_of(lab, layers, newton_layers.algorithms(lab, NEWTON)).values()
+    layers, lstm = (model_layers.read_layers(lab, label) for label in (MODEL, LSTM))
+    (trend,) = layer_trends.trends_of(lab, layers, model_layers.algorithms(lab, NEWTON)).values()
     matched = matched_errors(lab, layers, trend.best)
     return {MODEL: layers.errors, NEWTON: matched, LSTM: lstm.errors, **trend.by_layer()}

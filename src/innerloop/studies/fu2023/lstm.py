@@ -12,16 +12,9 @@ from innerloop.analysis.drawing import ERROR, EXAMPLES
 from innerloop.core.learner import Learner
 from innerloop.learners import OLS, Newton, OnlineGradientDescent
 from innerloop.studies.claim import Claim, at_least, at_most, between
-from innerloop.studies.fu2023 import newton_layers
-from innerloop.studies.fu2023.newton_layers import (
-    DESCENT,
-    LEAST,
-    LSTM,
-    MEASURES,
-    MODEL,
-    NEWTON,
-    ONLINE,
-)
+from innerloop.studies.fu2023 import layer_trends, model_layers
+from innerloop.studies.fu2023.layer_trends import MEASURES
+from innerloop.studies.fu2023.model_layers import DESCENT, LEAST, LSTM, MODEL, NEWTON, ONLINE
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Tables, declare
 
@@ -54,7 +47,7 @@ def _draw_fig5(tables: Tables) -> Figure:
     return figure
 
 
-def _draw_similarities(axes: Axes, tables: Tables, measure: newton_layers.Measure) -> None:
+def _draw_similarities(axes: Axes, tables: Tables, measure: layer_trends.Measure) -> None:
     """One bar per algorithm and model."""
     for index, model in enumerate((MODEL, LSTM)):
         own = {"measure": measure, "label": model}
@@ -141,7 +134,7 @@ def older_over_newer(label: str) -> Statistic:
         ),
     ),
     draw=_draw_fig5,
-    runs=newton_layers.both_runs,
+    runs=model_layers.both_runs,
     minutes={"smoke": 0.3, "laptop": 6, "paper": 3500},
     smaller={
         "smoke": "3 dimensions, 7 points, width 16, 2 layers, 20 steps; 6 examples asked again.",
@@ -155,10 +148,10 @@ def fig5(lab: Lab) -> Measures:
     """Error by examples, forgetting by age, and similarities of both models with algorithms."""
     alike: dict[str, Measured] = {}
     steps: dict[tuple[str, str, str], int] = {}
-    known = newton_layers.algorithms(lab, *ALGORITHMS)
+    known = model_layers.algorithms(lab, *ALGORITHMS)
     for model in (MODEL, LSTM):
-        layers = newton_layers.read_prompts(lab, lab.learner(model), model)
-        trends = newton_layers.trends_of(lab, layers, known, MEASURES)
+        layers = model_layers.read_prompts(lab, lab.learner(model), model)
+        trends = layer_trends.trends_of(lab, layers, known, MEASURES)
         steps |= {(model, *key): int(trend.best[-1]) for key, trend in trends.items()}
         for measure in MEASURES:
             last = {name: trends[measure, name].at_best.at(layer=-1) for name in ALGORITHMS}

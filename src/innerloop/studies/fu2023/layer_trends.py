@@ -1,7 +1,6 @@
-"""A trained model read after each of its layers, and which steps of algorithms these match.
+"""Which steps of algorithms the layers of a model match, and whether these grow as a line does.
 
-Shapes: P prompts, n points, q queries, d dimensions, L layers (A with the embedding before them),
-C steps of an algorithm with its start.
+Shapes: P prompts, L layers, C steps of an algorithm with its start.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,24 +12,17 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from innerloop.analysis import Measured, Statistic, best_matches, fit_readouts, match_all
-from innerloop.analysis.matching import explained, falling_steps
+from innerloop.analysis import Measured, Statistic, best_matches, match_all
+from innerloop.analysis.matching import explained
 from innerloop.core.learner import Learner
-from innerloop.core.prompt import Prompt
-from innerloop.learners import OLS, GradientDescent, Newton, OnlineGradientDescent
 from innerloop.studies.claim import Claim, at_least
+from innerloop.studies.fu2023.model_layers import DESCENT, NEWTON, Layers
 from innerloop.studies.lab import Lab
-from innerloop.studies.runs import trained
-from innerloop.studies.study import Measures, Runs
-from innerloop.training.families import Scale
+from innerloop.studies.study import Measures
 
 Measure = Literal["SimE", "SimW"]
 """Cosines of errors, and of induced weights: Fu et al. (2023), section 3.4."""
 MEASURES: tuple[Measure, ...] = ("SimE", "SimW")
-MODEL, LSTM = "transformer", "LSTM"
-"""The labels of the runs."""
-NEWTON, DESCENT = "Newton", "gradient descent"
-ONLINE, LEAST = "online gradient descent", "least squares"
 MORE_STEPS = (
     "Gradient descent has the rate 1/L of each prefix. It has far more steps to choose a best "
     "match from than Newton's method has, which is in its favour."
@@ -42,76 +34,6 @@ FEWEST = 5
 Of five numbers that double a line explains 0.87, and leaves more than a tenth to speak against it;
 of four it explains 0.92, of three 0.96.
 """
-
-
-def standard_runs(scale: Scale) -> Runs:
-    """The stack on linear functions."""
-    return {MODEL: trained("standard-linear", scale)}
-
-
-def both_runs(scale: Scale) -> Runs:
-    """The stack and the LSTM on linear functions."""
-    return {**standard_runs(scale), LSTM: trained("lstm-linear", scale)}
-
-
-def algorithms(lab: Lab, *names: str) -> dict[str, Learner[Any]]:
-    """Some of what layers are compared with, by name; gradient descent at 1/L of each prefix.
-
-    They take as many steps as there are on the figures' axes.
-    """
-    every = {
-        NEWTON: Newton(lab.choose(smoke=6, laptop=20, paper=30)),
-        DESCENT: GradientDescent(lab.choose(smoke=20, laptop=400, paper=800)),
-        ONLINE: OnlineGradientDescent(), LEAST: OLS(),
-    }  # fmt: skip
-    return {name: every[name] for name in names}
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Layers:
-    """A model that is read after each layer, on test prompts."""
-
-    learner: Learner[Any]
-    prompt: Prompt
-    queries: Tensor
-    """(P, q, d): inputs of the prompt's own distribution, which induced weights are fitted on."""
-    errors: Measured
-    """By layer, the embedding's first, and by examples."""
-
-    @property
-    def falling(self) -> Tensor:
-        """(L,): 1 for the layers in which the error after the last example still falls, else 0."""
-        mask = torch.zeros(self.learner.steps + 1, dtype=torch.float64)  # (A,)
-        mask[list(falling_steps(self.errors.values[:, :, -1].mean(dim=0)))] = 1
-        return mask[1:]
-
-    @property
-    def compared(self) -> Tensor:
-        """(L,): the same, or the last layer alone where the error falls in none."""
-        last = torch.eye(self.learner.steps, dtype=torch.float64)[-1]  # (L,)
-        return self.falling if bool(self.falling.any()) else last
-
-
-def read_layers(lab: Lab, label: str) -> Layers:
-    """Fit a readout to every layer of a run on prompts of their own, and read test prompts."""
-    config = lab.config(label)
-    number = lab.choose(smoke=256, laptop=20_000, paper=50_000)
-    lab.tell(f"readouts of {label}")
-    many = lab.draw(config.task, config.points, prompts=number, purpose="readouts")
-    return read_prompts(lab, fit_readouts(lab.learner(label), many), label)
-
-
-def read_prompts(
-    lab: Lab, learner: Learner[Any], label: str, prompts: int | None = None, purpose: str = "test"
-) -> Layers:
-    """Read a learner after each layer on prompts of a run's task, with further inputs of each."""
-    task, points = lab.config(label).task, lab.config(label).points
-    number = lab.choose(smoke=3 * task.dims, laptop=40, paper=200)
-    drawn = lab.draw(task, points + number, prompts=prompts, purpose=purpose)
-    prompt = Prompt(xs=drawn.xs[:, :points], ys=drawn.ys[:, :points])
-    errors = lab.error(learner, prompt, task, by="both", axis="layer", label=label)
-    errors = replace(errors, shown={"layer": range(1, learner.steps + 1)})
-    return Layers(learner=learner, prompt=prompt, queries=drawn.xs[:, points:], errors=errors)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
