@@ -31,13 +31,7 @@ from innerloop.studies.akyurek2022.agreement import (
     weight_distances,
 )
 from innerloop.studies.akyurek2022.bayes import PENALTIES, checked, fig2
-from innerloop.studies.akyurek2022.primitive_layers import (
-    EXPECTED,
-    NORMS,
-    Norm,
-    layer_error,
-    random_program,
-)
+from innerloop.studies.akyurek2022.lemma import EXPECTED, NORMS, Norm, layer_error, random_program
 from innerloop.studies.akyurek2022.sizes import SIZES, fig3
 from innerloop.studies.akyurek2022.theorems import thm1, thm2, width_order
 from innerloop.studies.akyurek_circuits import THEOREM_1, THEOREM_2

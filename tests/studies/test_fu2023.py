@@ -76,7 +76,7 @@ def trends(
     """A learner's steps, as if they were layers, beside both algorithms."""
     both = {NEWTON: Newton(14), DESCENT: GradientDescent(150)}
     falling = torch.tensor([float(layer in layers) for layer in LAYERS])  # (7,)
-    several = trends_of(lab, as_layers(learner, prompt), both).values()
+    several = trends_of(lab, as_layers(learner, prompt), both, "SimE").values()
     newton, descent = (replace(trend, falling=falling) for trend in several)
     return newton, descent
 
@@ -135,7 +135,7 @@ def test_too_few_layers_conclude_nothing(prompt: Prompt) -> None:
 def test_similarities_are_those_of_match(lab: Lab, prompt: Prompt, measure: Measure) -> None:
     first, second = Newton(4), GradientDescent(12)
     layers = as_layers(first, prompt)
-    (trend,) = trends_of(lab, layers, {DESCENT: second}, (measure,)).values()
+    (trend,) = trends_of(lab, layers, {DESCENT: second}, measure).values()
     own = trend.similarity
     expected = match(first, second, prompt, measure="sim_e" if measure == "SimE" else "sim_w")
     assert own.values.shape == (prompt.batch, 4, 13)  # without the embedding

@@ -143,11 +143,11 @@ def _growth(m: Mapping[str, Tensor]) -> Tensor:
 )
 def fig2(lab: Lab) -> Measures:
     """SPD over a grid of penalties for each model."""
-    cases: dict[Condition, tuple[Learner[Any], Prompt]] = {}
-    for condition in CONDITIONS[lab.scale]:
-        config = lab.config(_label(condition))
-        cases[condition] = lab.learner(_label(condition)), lab.draw(config.task, config.points)
-    return checked(lab, cases)
+    configs = {condition: lab.config(_label(condition)) for condition in CONDITIONS[lab.scale]}
+    return checked(lab, {
+        own: (lab.learner(_label(own)), lab.draw(config.task, config.points))
+        for own, config in configs.items()
+    })  # fmt: skip
 
 
 def checked(lab: Lab, cases: Mapping[Condition, tuple[Learner[Any], Prompt]]) -> Measures:

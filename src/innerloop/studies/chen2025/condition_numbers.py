@@ -149,17 +149,12 @@ def fig1(lab: Lab) -> Measures:
     worst = [(each.errors / each.bounds.clamp(min=FLOOR))[1:].amax() for each in descents.values()]
     curves = [_by_loop(each, number) for number, each in descents.items()]
     lab.table("by-loop", pd.concat(curves, ignore_index=True))
-    kappas = pd.DataFrame(
-        {
-            "examples": list(descents),
-            "ten trials": [float(each.kappa[:TRIALS].mean()) for each in descents.values()],
-            "many draws": [float(each.kappa.mean()) for each in descents.values()],
-            "paper": list(KAPPAS.values()),
-        }
-    )
-    errors = [float(each.kappa.std()) / TRIALS**0.5 for each in descents.values()]
-    kappas["standard errors"] = (kappas["paper"] - kappas["many draws"]) / errors
-    lab.table("kappa", kappas)
+    drawn = pd.DataFrame({number: each.kappa for number, each in descents.items()})  # one per row
+    columns = {"ten trials": drawn[:TRIALS].mean(), "many draws": drawn.mean()}
+    kappas = pd.DataFrame({**columns, "paper": pd.Series(KAPPAS)}).rename_axis("examples")
+    distance = kappas["paper"] - kappas["many draws"]
+    kappas["standard errors"] = distance / (drawn.std() / TRIALS**0.5)
+    lab.table("kappa", kappas.reset_index())
     return {
         "worst ratio": Measured.exact(torch.stack(worst).amax()),
         "kappa off by": Measured.exact(kappas["standard errors"].abs().to_numpy().max()),

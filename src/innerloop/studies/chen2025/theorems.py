@@ -172,12 +172,18 @@ def thm45(lab: Lab) -> Measures:
         lab.tell(f"d {dims}, n {examples}")
         ratios, bounds = bound_ratios(lab, dims=dims, examples=examples, prompts=prompts)  # (T, B)
         worst.append(float(ratios.amax()))
-        clear = bounds.amin(dim=1) > definition.ROUNDING  # (T,): while no bound is below rounding
+        clear = bounds.amin(dim=1) > definition.ROUNDING  # (T,): no bound is below rounding
         curves.append(_by_loop(ratios[clear], f"d = {dims}, n = {examples}"))
     lab.table("by-loop", pd.concat(curves, ignore_index=True))
     number = prompts * len(SIZES)
     lab.note(f"{number} draws, each after 1 to {LOOPS} loops, with alphas from -3 to 3.")
-    return {"worst ratio": Measured.exact(max(worst)), "kappa": _conditions(lab)}
+    kappas: dict[int, Measured] = {}
+    for dims in (2, 4, 8, 16, 32, 64, 128):
+        lab.tell(f"condition numbers, d {dims}")
+        drawn = definition.draw_examples(lab, "kappa", dims=dims, examples=4 * dims, prompts=500)
+        kappas[dims] = Measured(values=definition.spectra(drawn[0])[1], average="median")
+    kappa = replace(Measured.stack("dims", kappas), label="n = 4 d")
+    return {"worst ratio": Measured.exact(max(worst)), "kappa": kappa}
 
 
 def bound_ratios(
@@ -209,13 +215,3 @@ def _by_loop(ratios: Tensor, label: str) -> pd.DataFrame:
     chosen = ratios[loops - 1]  # (m, B)
     worst, median = chosen.amax(dim=1), chosen.median(dim=1).values  # (m,) each
     return pd.DataFrame({"label": label, "loops": loops, "worst": worst, "median": median})
-
-
-def _conditions(lab: Lab) -> Measured:
-    """Condition numbers with four examples per dimension, by dimensions."""
-    kappas: dict[int, Measured] = {}
-    for dims in (2, 4, 8, 16, 32, 64, 128):
-        lab.tell(f"condition numbers, d {dims}")
-        xs, _, _ = definition.draw_examples(lab, "kappa", dims=dims, examples=4 * dims, prompts=500)
-        kappas[dims] = Measured(values=definition.spectra(xs)[1], average="median")
-    return replace(Measured.stack("dims", kappas), label="n = 4 d")

@@ -64,9 +64,8 @@ def _draw_train(tables: Tables) -> Figure:
     drawing.name(axes[0], title="error after the last example", x="loops T", y=y)
     for panel, matrix in zip(axes[1:], ("Q", "P"), strict=True):
         rows = drawing.rows_where(tables["weights"], {"matrix": matrix})
-        side = int(rows["row"].to_numpy(int).max()) + 1
-        values = rows["value"].to_numpy(float).reshape(side, side)
-        places = [*range(1, side), "y"]
+        values = rows.pivot(index="row", columns="column", values="value").to_numpy(float)
+        places = [*range(1, len(values)), "y"]
         drawing.heatmap(
             panel, values, rows=places, columns=places, limits=(-1, 1), bar="over the largest"
         )
@@ -186,14 +185,15 @@ def last_predictions(learner: Learner[Any], prompt: Prompt) -> Tensor:
 
 def matrix_cosines(model: LinearLoopedTransformer) -> dict[str, float]:
     """Q with I and P with diag(I, 0), by direction; of either sign, which they share."""
-    ones = torch.ones(model.config.dims + 1, dtype=torch.float64)  # (d + 1,)
-    kept = ones.clone()  # (d + 1,)
-    kept[-1] = 0
-    cosines: dict[str, float] = {}
-    for (matrix, own), wanted in zip(_matrices(model).items(), (ones, kept), strict=True):
-        cosine = torch.cosine_similarity(own.flatten(), wanted.diag().flatten(), dim=0)  # ()
-        cosines[matrix] = abs(float(cosine))
-    return cosines
+    eye = torch.eye(model.config.dims, dtype=torch.float64)  # (d, d)
+    derived = {
+        "Q": torch.block_diag(eye, torch.ones(1)),
+        "P": torch.block_diag(eye, torch.zeros(1)),
+    }
+    return {
+        matrix: abs(float(torch.cosine_similarity(own.flatten(), derived[matrix].flatten(), dim=0)))
+        for matrix, own in _matrices(model).items()
+    }
 
 
 def _weights(model: LinearLoopedTransformer) -> pd.DataFrame:

@@ -3,9 +3,7 @@
 Figure 7 and 10 by induced weights (SimW), figure 9 by errors (SimE) as well.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -13,7 +11,6 @@ from innerloop.analysis import Measured, drawing, induced_weights
 from innerloop.analysis.drawing import EXAMPLES
 from innerloop.analysis.similarity import weight_cosines
 from innerloop.core.iterate import iterate
-from innerloop.core.learner import Learner
 from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.fu2023 import layer_trends, model_layers
 from innerloop.studies.fu2023.heatmaps import best_steps, draw_matches, draw_similarity
@@ -93,9 +90,9 @@ def fig7(lab: Lab) -> Measures:
     if lab.seed == 0:
         lab.note(f"The paper's layer 2 is one of 12, here of {layers.learner.steps}.")
     known = model_layers.algorithms(lab, *ALGORITHMS)
-    trends = layer_trends.trends_of(lab, layers, known, ("SimW",))
+    trends = layer_trends.trends_of(lab, layers, known, "SimW")
     both = {key: trend for key, trend in trends.items() if key[1] in (NEWTON, DESCENT)}
-    curves = _by_examples(lab, layers, known, trends)
+    curves = _by_examples(lab, layers, trends)
     at_dims = layers.prompt.dims - 1  # examples are counted from one
     return {
         **layer_trends.measures_of(lab, both),
@@ -112,10 +109,7 @@ def most_like(trends: layer_trends.Trends) -> Measured:
 
 
 def _by_examples(
-    lab: Lab,
-    layers: model_layers.Layers,
-    known: Mapping[str, Learner[Any]],
-    trends: layer_trends.Trends,
+    lab: Lab, layers: model_layers.Layers, trends: layer_trends.Trends
 ) -> dict[str, Measured]:
     """SimW of the layers of figure 10 with their best matches, from one example on."""
     lab.tell("induced weights")
@@ -124,7 +118,7 @@ def _by_examples(
         layers.learner, prompt, queries=layers.queries, every_step=True
     )  # (A, P, n, d, k)
     curves: dict[str, Measured] = {}
-    for label, algorithm in known.items():
+    for label, algorithm in model_layers.algorithms(lab, *ALGORITHMS).items():
         each: dict[int, Measured] = {}
         for layer in sorted({EARLY, min(EARLY + 1, number), number}):
             step = int(trends["SimW", label].best[layer - 1])
@@ -166,7 +160,7 @@ def fig9(lab: Lab) -> Measures:
     """The similarity of each layer with its best match in every candidate algorithm."""
     layers = model_layers.read_layers(lab, MODEL)
     known = model_layers.algorithms(lab, *ALGORITHMS)
-    trends = layer_trends.trends_of(lab, layers, known, MEASURES)
+    trends = layer_trends.trends_of(lab, layers, known, *MEASURES)
     return {
         "compared": layer_trends.by_layer("compared", layers.compared[None]),
         **{f"{trend.name}, at best": trend.at_best for trend in trends.values()},

@@ -6,18 +6,13 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from innerloop.analysis import drawing
-from innerloop.studies.fu2023 import layer_trends
+from innerloop.studies.fu2023.layer_trends import Measure, linear_steps, logarithmic_steps
 from innerloop.studies.fu2023.model_layers import DESCENT, NEWTON
 from innerloop.studies.study import Tables
 
 
 def draw_similarity(
-    axes: Axes,
-    tables: Tables,
-    measure: layer_trends.Measure,
-    algorithm: str,
-    *,
-    logarithmic: bool = False,
+    axes: Axes, tables: Tables, measure: Measure, algorithm: str, *, logarithmic: bool = False
 ) -> None:
     """The similarity of every layer with the steps of an algorithm; the best are framed.
 
@@ -27,7 +22,7 @@ def draw_similarity(
     table = drawing.rows_where(tables["by-layer-step"], {"measure": measure, "label": algorithm})
     values = table.pivot(index="step", columns="layer", values="mean")
     count = int(table["step"].to_numpy().max()) + 1
-    choose = layer_trends.logarithmic_steps if logarithmic else layer_trends.linear_steps
+    choose = logarithmic_steps if logarithmic else linear_steps
     shown, best = choose(count), best_steps(tables, measure, algorithm).values()
     frames = [nearest_row(shown, step, logarithmic=logarithmic) for step in best]
     drawing.heatmap(
@@ -39,7 +34,7 @@ def draw_similarity(
     drawing.name(axes, title=title, x="layer", y=f"{algorithm}: {words}")
 
 
-def draw_matches(axes: Axes, tables: Tables, measure: layer_trends.Measure) -> None:
+def draw_matches(axes: Axes, tables: Tables, measure: Measure) -> None:
     """The best match of each layer, in both algorithms, with the lines through what is fitted."""
     for index, (algorithm, logarithmic) in enumerate(((NEWTON, False), (DESCENT, True))):
         best = best_steps(tables, measure, algorithm)
@@ -69,7 +64,7 @@ def _draw_line(axes: Axes, best: dict[int, float], colour: str, *, logarithmic: 
 
 
 def best_steps(
-    tables: Tables, measure: layer_trends.Measure, algorithm: str, value: str = "best match"
+    tables: Tables, measure: Measure, algorithm: str, value: str = "best match"
 ) -> dict[int, float]:
     """The step that is most like each layer, or another value, by layer; the mean over seeds."""
     own = {"value": value, "measure": measure, "label": algorithm}

@@ -93,7 +93,7 @@ def fig4(lab: Lab) -> Measures:
     steps = lab.choose(smoke=40, laptop=800, paper=3200)
     both = {**model_layers.algorithms(lab, NEWTON), DESCENT: GradientDescent(steps)}
     layers, task = model_layers.read_layers(lab, MODEL), lab.config(MODEL).task
-    trends = layer_trends.trends_of(lab, layers, both, MEASURES)
+    trends = layer_trends.trends_of(lab, layers, both, *MEASURES)
     matched = layer_errors.matched_errors(lab, layers, trends["SimE", NEWTON].best)
     by_step = lab.error(both[DESCENT], layers.prompt, task, by="step", label=DESCENT)
     few = (steps // 16, steps // 4, steps)

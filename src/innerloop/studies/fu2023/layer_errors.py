@@ -17,8 +17,6 @@ from innerloop.studies.fu2023.model_layers import LSTM, MODEL, NEWTON
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Tables, declare
 
-SHOWN = 6
-"""Layers that are drawn; the tables hold all."""
 IMPROVES = Claim(
     name="layers-improve",
     sentence="The transformer's predictions improve from layer to layer.",
@@ -65,10 +63,10 @@ def draw_layers(axes: Axes, tables: Tables, label: str, order: Sequence[str]) ->
 
 
 def shown_layers(tables: Tables, label: str) -> list[str]:
-    """Labels of some layers of a model at equal distances, with the first and the last."""
+    """Labels of six layers of a model at equal distances, with the first and the last."""
     rows = drawing.rows_where(tables["by-layer-examples"], {"label": label})
     layers = int(rows["layer"].to_numpy().max())
-    chosen = torch.linspace(1, layers, min(SHOWN, layers)).round().int().tolist()
+    chosen = torch.linspace(1, layers, min(6, layers)).round().int().tolist()
     return [f"layer {layer}" for layer in chosen]
 
 
@@ -135,6 +133,7 @@ def _draw_fig1(tables: Tables) -> Figure:
 def fig1(lab: Lab) -> Measures:
     """Error by examples after every layer of both models, and after Newton's iterations."""
     layers, lstm = (model_layers.read_layers(lab, label) for label in (MODEL, LSTM))
-    (trend,) = layer_trends.trends_of(lab, layers, model_layers.algorithms(lab, NEWTON)).values()
+    newton = model_layers.algorithms(lab, NEWTON)
+    (trend,) = layer_trends.trends_of(lab, layers, newton, "SimE").values()
     matched = matched_errors(lab, layers, trend.best)
     return {MODEL: layers.errors, NEWTON: matched, LSTM: lstm.errors, **trend.by_layer()}

@@ -39,7 +39,7 @@ def choose_rate(lab: Lab, learner: Learner[Any]) -> GradientDescent:
     for size in (1 / largest, 0.5 / largest, 0.25 / largest):
         tried[f"{size:.3g}"] = GradientDescent(steps, step_size=size)
     alike: dict[str, float] = {}
-    for (_, label), trend in layer_trends.trends_of(lab, layers, tried).items():
+    for (_, label), trend in layer_trends.trends_of(lab, layers, tried, "SimE").items():
         means = trend.at_best.values.mean(dim=0)  # (L,)
         alike[label] = float(layer_trends.over_layers(means, layers.compared))
     best = max(alike, key=alike.__getitem__)
@@ -86,7 +86,7 @@ def fig3(lab: Lab) -> Measures:
     layers = model_layers.read_layers(lab, MODEL)
     newton = model_layers.algorithms(lab, NEWTON)
     both = {**newton, DESCENT: choose_rate(lab, layers.learner)}
-    return layer_trends.measures_of(lab, layer_trends.trends_of(lab, layers, both))
+    return layer_trends.measures_of(lab, layer_trends.trends_of(lab, layers, both, "SimE"))
 
 
 def _draw_fig14(tables: Tables) -> Figure:
@@ -115,4 +115,4 @@ def fig14(lab: Lab) -> Measures:
     """SimE and SimW of every layer of a model with one head per layer."""
     layers = model_layers.read_layers(lab, MODEL)
     both = model_layers.algorithms(lab, NEWTON, DESCENT)
-    return layer_trends.measures_of(lab, layer_trends.trends_of(lab, layers, both, MEASURES))
+    return layer_trends.measures_of(lab, layer_trends.trends_of(lab, layers, both, *MEASURES))

@@ -3,7 +3,7 @@
 Shapes: P prompts, L layers, C steps of an algorithm with its start.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -66,28 +66,30 @@ class Trend:
     @property
     def at_best(self) -> Measured:
         """The similarity with the best match of each layer."""
-        where = self.best.expand(self.similarity.prompts, -1)[..., None]  # (P, L, 1)
-        return self._by_layer("similarity", self.similarity.values.gather(2, where)[..., 0])
+        own = self.similarity
+        where = self.best.expand(own.prompts, -1)[..., None]  # (P, L, 1)
+        return by_layer("similarity", own.values.gather(2, where)[..., 0], own)
 
     def by_layer(self) -> dict[str, Measured]:
         """All but the whole table of similarities, by name: what claims and figures need."""
         return {
             f"{self.name}, at best": self.at_best,
-            f"{self.name}, best": self._by_layer("best match", self.best[None]),
-            f"{self.name}, fitted": self._by_layer("fitted", self.fitted[None]),
+            f"{self.name}, best": by_layer("best match", self.best[None], self.similarity),
+            f"{self.name}, fitted": by_layer("fitted", self.fitted[None], self.similarity),
             "falling": by_layer("falling", self.falling[None]),
         }
-
-    def _by_layer(self, value: str, values: Tensor) -> Measured:
-        return by_layer(value, values, self.similarity.keys["measure"], self.similarity.label)
 
 
 Trends = Mapping[tuple[Measure, str], Trend]
 """By measure and algorithm."""
 
 
-def by_layer(value: str, values: Tensor, measure: str = "", label: str = "") -> Measured:
-    """Values (P, L) of layers from the first on; a column `value` tells what they are."""
+def by_layer(value: str, values: Tensor, of: Measured | None = None) -> Measured:
+    """Values (P, L) of layers from the first on; a column `value` tells what they are.
+
+    The algorithm and the measure are those of a similarity, where they are about one.
+    """
+    label, measure = ("", "") if of is None else (of.label, of.keys["measure"])
     return Measured(
         values=values, axes=("layer",), label=label, keys={"value": value, "measure": measure},
         ticks={"layer": range(1, values.shape[1] + 1)},
@@ -95,10 +97,7 @@ def by_layer(value: str, values: Tensor, measure: str = "", label: str = "") -> 
 
 
 def trends_of(
-    lab: Lab,
-    layers: Layers,
-    algorithms: Mapping[str, Learner[Any]],
-    measures: Sequence[Measure] = ("SimE",),
+    lab: Lab, layers: Layers, algorithms: Mapping[str, Learner[Any]], *measures: Measure
 ) -> dict[tuple[Measure, str], Trend]:
     """How a model's layers match the steps of each algorithm, by each measure."""
     trends: dict[tuple[Measure, str], Trend] = {}

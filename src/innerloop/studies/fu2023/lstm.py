@@ -151,7 +151,7 @@ def fig5(lab: Lab) -> Measures:
     known = model_layers.algorithms(lab, *ALGORITHMS)
     for model in (MODEL, LSTM):
         layers = model_layers.read_prompts(lab, lab.learner(model), model)
-        trends = layer_trends.trends_of(lab, layers, known, MEASURES)
+        trends = layer_trends.trends_of(lab, layers, known, *MEASURES)
         steps |= {(model, *key): int(trend.best[-1]) for key, trend in trends.items()}
         for measure in MEASURES:
             last = {name: trends[measure, name].at_best.at(layer=-1) for name in ALGORITHMS}
