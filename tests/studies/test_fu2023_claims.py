@@ -17,7 +17,6 @@ from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
 from innerloop.learners import GradientDescent
 from innerloop.studies.claim import judge
-from innerloop.studies.fu2023.all_algorithms import fig7, most_like
 from innerloop.studies.fu2023.heatmaps import draw_similarity, nearest_row
 from innerloop.studies.fu2023.layer_matches import choose_rate
 from innerloop.studies.fu2023.layer_trends import (
@@ -32,6 +31,7 @@ from innerloop.studies.fu2023.layer_trends import (
 )
 from innerloop.studies.fu2023.lstm import ALGORITHMS, LSTM, fig5, note_weights
 from innerloop.studies.fu2023.model_layers import DESCENT, MODEL, NEWTON, ONLINE, read_prompts
+from innerloop.studies.fu2023.weights_and_algorithms import fig7, most_like
 from innerloop.studies.lab import Lab
 from innerloop.tasks.linear import LinearRegression
 from innerloop.training.run import Run

@@ -57,20 +57,18 @@ def _draw_fig2(tables: Tables) -> Figure:
     drawing.draw_curves(left, tables["by-model-penalty"], x="penalty", label="model")
     left.set_xscale("log")
     table = tables["nearest"]
-    models = list(dict.fromkeys(table["model"]))
+    models = dict.fromkeys(table["model"])
+    styles = dict(zip(models, zip(drawing.COLOURS, drawing.MARKERS, strict=True), strict=False))
     ends = [table["expected"].min() / 2, table["expected"].max() * 2]
-    right.plot(ends, ends, color="0.5", linestyle=":", label="sigma² / tau²")
+    right.loglog(ends, ends, base=2, color="0.5", linestyle=":", label="sigma² / tau²")
     for model, expected, best, low, high in table[COLUMNS].itertuples(index=False):
-        place = models.index(model)
-        colour = drawing.COLOURS[place % len(drawing.COLOURS)]
+        colour, marker = styles[model]
         drawing.mark(left, expected, label="least Bayes risk (its colour)", colour=colour)
         right.errorbar(
             expected, best, yerr=np.array([[best - low], [high - best]]), color=colour, capsize=3,
-            marker=drawing.MARKERS[place % len(drawing.MARKERS)],
+            marker=marker,
         )  # fmt: skip
     drawing.name(left, title="distance from ridge", x="penalty of ridge", y="SPD / d")
-    right.set_xscale("log", base=2)
-    right.set_yscale("log", base=2)
     drawing.plain(right)
     least = "penalty of least Bayes risk"
     drawing.name(right, title="nearest penalty", x=least, y="nearest to the model")

@@ -36,8 +36,6 @@ POINTS, SIZE, LARGEST = 8, 4, 3.0
 TOKENS = 2 * POINTS
 BACK = 3
 """How many tokens back mov looks."""
-Values = Mapping[str, Tensor]
-"""(T, size) by register."""
 
 
 MATRICES = torch.randn(
@@ -48,19 +46,14 @@ SHIFT = torch.linspace(-1, 1, SIZE, dtype=torch.float64)  # (size,)
 """b of aff."""
 
 
-def _multiplied(values: Values) -> Tensor:
-    left, right = (values[key].reshape(TOKENS, 2, 2) for key in ("a", "b"))  # (T, 2, 2) each
-    return (left @ right).flatten(1)  # (T, size)
-
-
-EXPECTED: dict[str, Callable[[Values], Tensor]] = {
+EXPECTED: dict[str, Callable[[Mapping[str, Tensor]], Tensor]] = {
     # A token that has none so far back takes that of the start token.
     "mov": lambda values: values["a"][(torch.arange(TOKENS) - BACK).clamp(min=0)],
-    "mul": _multiplied,
+    "mul": lambda values: (values["a"].view(-1, 2, 2) @ values["b"].view(-1, 2, 2)).flatten(1),
     "div": lambda values: values["a"] / values["c"].abs(),
     "aff": lambda values: values["a"] @ MATRICES[0].T + values["b"] @ MATRICES[1].T + SHIFT,
 }
-"""What each primitive has to write into the register `out`: (T, size)."""
+"""What each primitive has to write into the register `out`, by the values of all: (T, size)."""
 
 
 def _primitive(kind: str, norm: Norm) -> Primitive:

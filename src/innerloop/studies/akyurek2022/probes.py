@@ -209,8 +209,7 @@ def _undecoded(target: str, seed: int, left: float, fitted: float) -> str:
 def _probe(lab: Lab, target: str, reader: str) -> Probing:
     """Train probes of one kind for one target."""
     lab.tell(f"{reader} probes for {target}")
-    config = lab.config("model")
-    task, points = config.task, config.points
+    task, points = lab.config("model").task, lab.config("model").points
     settings = ProbeSettings(
         reader="mlp" if reader == MLP else "linear",
         hidden=lab.choose(smoke=16, laptop=64, paper=512),

@@ -34,8 +34,8 @@ def _fig3_runs(scale: Scale) -> Runs:
     runs: dict[str, RunConfig] = {}
     for kind, sizes in SIZES.items():
         for size in sizes[scale]:
-            own = {**full, kind: size}.items()
-            changes = (f"model.backbone.{key}={value}" for key, value in own)
+            own = {**full, kind: size}
+            changes = (f"model.backbone.{key}={value}" for key, value in own.items())
             runs[f"{kind} {size}"] = trained(recipe, scale, *changes)
     return runs
 

@@ -175,8 +175,9 @@ def thm45(lab: Lab) -> Measures:
         clear = bounds.amin(dim=1) > definition.ROUNDING  # (T,): no bound is below rounding
         curves.append(_by_loop(ratios[clear], f"d = {dims}, n = {examples}"))
     lab.table("by-loop", pd.concat(curves, ignore_index=True))
-    number = prompts * len(SIZES)
-    lab.note(f"{number} draws, each after 1 to {LOOPS} loops, with alphas from -3 to 3.")
+    lab.note(
+        f"{prompts * len(SIZES)} draws, each after 1 to {LOOPS} loops, with alphas from -3 to 3."
+    )
     kappas: dict[int, Measured] = {}
     for dims in (2, 4, 8, 16, 32, 64, 128):
         lab.tell(f"condition numbers, d {dims}")

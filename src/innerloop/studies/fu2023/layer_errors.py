@@ -40,12 +40,6 @@ def _last(m: Mapping[str, Tensor], label: str = MODEL) -> Tensor:
     return m[label][..., -1]
 
 
-def curves_apart(m: Mapping[str, Tensor]) -> Tensor:
-    """The mean distance (..) of the layers' errors from Newton's, where they fall."""
-    distance = (m[MODEL][..., 1:, :] - m[NEWTON]).abs().mean(dim=-1)  # (.., L)
-    return layer_trends.over_layers(distance, m["falling"])
-
-
 def matched_errors(lab: Lab, layers: model_layers.Layers, best: Tensor) -> Measured:
     """Newton's errors on the same prompts after the best matches (L,), by layer and examples."""
     (newton,), task = model_layers.algorithms(lab, NEWTON).values(), lab.config(MODEL).task
@@ -101,7 +95,9 @@ def _draw_fig1(tables: Tables) -> Figure:
             sentence="Newton's errors improve with its iterations as those of the layers do.",
             quantity="difference of a layer's error by examples from that of its best-matching "
             "iteration, mean size over examples and the layers in which the error falls",
-            statistic=curves_apart,
+            statistic=lambda m: layer_trends.over_layers(
+                (m[MODEL][..., 1:, :] - m[NEWTON]).abs().mean(dim=-1), m["falling"]
+            ),
             criterion=at_most(
                 0.05,
                 "in units of the error of predicting zero: about what can be told apart in a "

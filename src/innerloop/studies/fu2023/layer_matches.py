@@ -84,8 +84,7 @@ def _draw_fig3(tables: Tables) -> Figure:
 def fig3(lab: Lab) -> Measures:
     """SimE of every layer with every step of both algorithms, and the trend of the best."""
     layers = model_layers.read_layers(lab, MODEL)
-    newton = model_layers.algorithms(lab, NEWTON)
-    both = {**newton, DESCENT: choose_rate(lab, layers.learner)}
+    both = {**model_layers.algorithms(lab, NEWTON), DESCENT: choose_rate(lab, layers.learner)}
     return layer_trends.measures_of(lab, layer_trends.trends_of(lab, layers, both, "SimE"))
 
 

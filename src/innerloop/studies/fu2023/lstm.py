@@ -50,12 +50,11 @@ def _draw_fig5(tables: Tables) -> Figure:
 def _draw_similarities(axes: Axes, tables: Tables, measure: layer_trends.Measure) -> None:
     """One bar per algorithm and model."""
     for index, model in enumerate((MODEL, LSTM)):
-        own = {"measure": measure, "label": model}
-        rows = drawing.rows_where(tables["by-algorithm"], own)
+        rows = drawing.rows_where(tables["by-algorithm"], {"measure": measure, "label": model})
         places = [ALGORITHMS.index(each) + 0.2 * (2 * index - 1) for each in rows["algorithm"]]
         mean, low, high = (rows[key].to_numpy(float) for key in ("mean", "low", "high"))
-        spread = [mean - low, high - mean]
-        axes.bar(places, mean, width=0.36, yerr=spread, color=drawing.COLOURS[index])
+        spread, colour = [mean - low, high - mean], drawing.COLOURS[index]
+        axes.bar(places, mean, width=0.36, yerr=spread, color=colour)
     drawing.plain(axes, whole=False)
     names = [key.replace(" gradient", "\ngradient") for key in ALGORITHMS]
     axes.set_xticks(range(len(ALGORITHMS)), names, fontsize=8)

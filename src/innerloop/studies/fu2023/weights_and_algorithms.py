@@ -1,13 +1,14 @@
-"""Figures 7, 9 and 10: of all candidate algorithms, layers are most like Newton's method.
+"""Figures 7, 9, 10 and 16: which algorithm the induced weights are like, and where they lie.
 
-Figure 7 and 10 by induced weights (SimW), figure 9 by errors (SimE) as well.
+Of all candidates, layers are most like Newton's method: figures 7 and 10 have it by induced weights
+(SimW), figure 9 by errors (SimE) as well. Figure 16: they lie in the span of the examples.
 """
 
 from dataclasses import replace
 
 from matplotlib.figure import Figure
 
-from innerloop.analysis import Measured, drawing, induced_weights
+from innerloop.analysis import Measured, drawing, induced_weights, span_chance, span_test
 from innerloop.analysis.drawing import EXAMPLES
 from innerloop.analysis.similarity import weight_cosines
 from innerloop.core.iterate import iterate
@@ -87,8 +88,7 @@ def _draw_fig7(tables: Tables) -> Figure:
 def fig7(lab: Lab) -> Measures:
     """SimW of every layer with every step, and by the number of examples at three layers."""
     layers = model_layers.read_layers(lab, MODEL)
-    if lab.seed == 0:
-        lab.note(f"The paper's layer 2 is one of 12, here of {layers.learner.steps}.")
+    lab.note(f"The paper's layer 2 is one of 12, here of {layers.learner.steps}.")
     known = model_layers.algorithms(lab, *ALGORITHMS)
     trends = layer_trends.trends_of(lab, layers, known, "SimW")
     both = {key: trend for key, trend in trends.items() if key[1] in (NEWTON, DESCENT)}
@@ -164,4 +164,60 @@ def fig9(lab: Lab) -> Measures:
     return {
         "compared": layer_trends.by_layer("compared", layers.compared[None]),
         **{f"{trend.name}, at best": trend.at_best for trend in trends.values()},
+    }
+
+
+def _draw_fig16(tables: Tables) -> Figure:
+    figure, (axes,) = drawing.panels(1, size=(5.4, 3.4))
+    drawing.draw_curves(axes, tables["by-examples"], x="examples", log=False)
+    dims = float(tables["sizes"]["dims"].iloc[0])
+    drawing.mark(axes, dims, label="as many examples as dimensions")
+    drawing.name(axes, title="induced weights outside the span", x=EXAMPLES, y="|w - Pw| / |w|")
+    drawing.legend(figure, (axes,), columns=3)
+    return figure
+
+
+@declare(
+    paper="fu2023",
+    id="fig16",
+    title="Induced weights lie in the span of the examples",
+    claims=(
+        Claim(
+            name="in-the-span",
+            sentence="With fewer examples than dimensions, the induced weights lie close to the "
+            "span of the examples.",
+            quantity="mean of |w - Pw| / |w| over 1 to d - 1 examples, over the mean for a "
+            "direction at random",
+            statistic=lambda m: m["few examples"] / m["few examples, chance"],
+            criterion=at_most(
+                0.25,
+                "close, against a direction that knows nothing of the examples: a quarter of the "
+                "length that it leaves outside, about a sixteenth in squares",
+            ),
+            ratio=True,
+        ),
+    ),
+    draw=_draw_fig16,
+    runs=model_layers.standard_runs,
+    minutes={"smoke": 0.2, "laptop": 5, "paper": 2500},
+    smaller={
+        "smoke": "3 dimensions, 7 points, width 16, 2 layers, 20 steps.",
+        "laptop": "5 dimensions, 11 points, width 64, 8 layers, 2000 steps of a faster optimiser.",
+    },
+)
+def fig16(lab: Lab) -> Measures:
+    """The residual of the projection on the inputs seen so far, by their number."""
+    config = lab.config(MODEL)
+    dims, prompt = config.task.dims, lab.draw(config.task, config.points)
+    lab.tell("induced weights")
+    number = lab.choose(smoke=3 * dims, laptop=40, paper=200)
+    outside = span_test(lab.learner(MODEL), prompt, queries=number, seed=lab.seed, label=MODEL)
+    chance = span_chance(prompt)
+    lab.table("sizes", {"dims": [dims]})
+    few = slice(0, dims - 1)  # from one example on
+    return {
+        "outside": outside,
+        "chance": chance,
+        "few examples": outside.at(examples=few).mean("examples"),
+        "few examples, chance": chance.at(examples=few).mean("examples"),
     }
