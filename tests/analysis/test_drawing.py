@@ -99,3 +99,54 @@ def test_an_axis_ends_above_bands_that_are_not_too_wide() -> None:
     assert drawing.ceiling(table) == pytest.approx(1.08 * 3)
     # Two seeds have intervals of any width: twice the mean is enough.
     assert drawing.ceiling(table.assign(high=[1.5, 500.0, np.nan])) == pytest.approx(1.08 * 4)
+
+
+def wide_bands(*labels: str, low: float, high: float) -> pd.DataFrame:
+    """Curves that fall from 1 to 0.1, with the same band around all of their points."""
+    xs = np.arange(10)
+    rows = {"x": xs, "mean": np.geomspace(1.0, 0.1, 10), "low": low, "high": high}
+    return pd.concat([pd.DataFrame(rows).assign(label=label) for label in labels])
+
+
+@pytest.mark.parametrize(("log", "ends"), [(True, (0.01, 10.0)), (False, (-2.16, 2.16))])
+def test_bands_that_are_too_wide_do_not_scale_the_axis(
+    log: bool, ends: tuple[float, float]
+) -> None:
+    """Cut ten times beyond the curves, or a little beyond twice the highest."""
+    _, (axes,) = drawing.panels(1)
+    drawing.draw_curves(axes, wide_bands("a", low=-1e6, high=1e6), x="x", log=log)
+    heights = np.asarray(axes.collections[0].get_paths()[0].vertices)[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx(ends)
+    low, high = axes.get_ylim()
+    assert ends[0] - 0.5 < low < high < 2 * ends[1]
+
+
+def test_bands_that_are_not_too_wide_are_drawn_whole() -> None:
+    _, (axes,) = drawing.panels(1)
+    drawing.draw_curves(axes, wide_bands("a", low=0.02, high=1.5), x="x")
+    heights = np.asarray(axes.collections[0].get_paths()[0].vertices)[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((0.02, 1.5))
+
+
+def test_a_small_picture_keeps_the_colours_of_its_lines(tmp_path: Path) -> None:
+    """Also where other shades fill most of it, of which a heatmap has hundreds."""
+    figure, (left, *others) = drawing.panels(6)
+    labels = [f"curve {i}" for i in range(len(drawing.COLOURS))]
+    table = wide_bands(*labels, low=0.02, high=1.5)
+    table["mean"] *= np.geomspace(1.0, 0.2, len(labels)).repeat(10)  # side by side
+    drawing.draw_curves(left, table, x="x")
+    for index, panel in enumerate(others):
+        values = np.linspace(0, 1, 10_000).reshape(100, 100) ** (index + 1)
+        drawing.heatmap(panel, values, rows=range(100), columns=range(100))
+    whole, small = tmp_path / "whole.png", tmp_path / "small.png"
+    drawing.save_small(figure, small)
+    figure.savefig(whole)
+    with Image.open(whole) as first, Image.open(small) as second:
+        pixels, kept = (np.asarray(image.convert("RGB")).astype(int) for image in (first, second))
+        assert second.mode == "P"
+    for colour in drawing.COLOURS:
+        wanted = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+        before, after = ((abs(each - wanted) <= 3).all(axis=2).sum() for each in (pixels, kept))
+        assert before > 100
+        assert after > 0.9 * before  # the layout may move by a pixel when it is drawn again
+    assert small.stat().st_size < 0.6 * whole.stat().st_size

@@ -101,9 +101,9 @@ def test_what_it_rests_on_is_told() -> None:
     assert found.sureness == 1.0
     assert found.unexplained < 1e-12
     assert list(found.ranking["spd"]) == sorted(found.ranking["spd"])
-    low, high = found.intervals["OLS"]
-    spd = dict(zip(found.ranking["family"], found.ranking["spd"], strict=True))
-    assert low <= spd["OLS"] <= high
+    row = found.ranking[found.ranking["family"] == "OLS"].iloc[0]
+    assert row["low"] <= row["spd"] <= row["high"]
+    assert found.intervals["OLS"] == (row["low"], row["high"])
     assert found.progression is None
     assert "Ridge(penalty=1)" in found.summary()
 

@@ -1,7 +1,9 @@
 """Akyurek et al. (2022): what its studies measure, on learners whose algorithm is known."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -29,14 +31,8 @@ from innerloop.studies.akyurek2022.agreement import (
     weight_distances,
 )
 from innerloop.studies.akyurek2022.bayes import PENALTIES, checked, fig2
-from innerloop.studies.akyurek2022.primitive_layers import (
-    EXPECTED,
-    NORMS,
-    Constants,
-    Norm,
-    layer_error,
-)
-from innerloop.studies.akyurek2022.sizes import DEPTHS, WIDTHS, by_size, fig3
+from innerloop.studies.akyurek2022.lemma import EXPECTED, NORMS, Norm, layer_error, random_program
+from innerloop.studies.akyurek2022.sizes import SIZES, fig3
 from innerloop.studies.akyurek2022.theorems import thm1, thm2, width_order
 from innerloop.studies.akyurek_circuits import THEOREM_1, THEOREM_2
 from innerloop.studies.claim import Claim, Judged, judge
@@ -44,6 +40,7 @@ from innerloop.studies.equality import Limit
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Study
 from innerloop.tasks import LinearRegression
+from innerloop.training.run import Run
 
 TASK = LinearRegression(dims=3)
 POINTS = 7
@@ -82,18 +79,19 @@ def others(lab: Lab) -> dict[str, Learner[Any]]:
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_a_primitive_takes_one_layer(lab: Lab, kind: str, norm: Norm) -> None:
-    error, layers = layer_error(lab, kind, norm, 0, Constants())
+    program = random_program(lab, kind, norm, 0)
+    error, layers = layer_error(program)
     assert layers == 1
     assert error < EXACT_CIRCUIT
-    careless, _ = layer_error(lab, kind, norm, 0, Constants(norm_number=1e3))
+    careless, _ = layer_error(replace(program, norm_scale=1e3))
     # The attention of mov has no norm before it where only the MLP has one.
     assert (careless > 1e-6) == ((kind, norm) != ("mov", "mlp-only"))
 
 
 def test_printed_products_are_less_precise(lab: Lab) -> None:
-    printed, tight = (
-        layer_error(lab, "mul", "pre", 0, Constants(form=form))[0] for form in ("printed", "tight")
-    )
+    program = random_program(lab, "mul", "pre", 0)
+    tight, _ = layer_error(replace(program, form="tight"))
+    printed, _ = layer_error(replace(program, form="printed"))
     assert printed > 100 * tight
 
 
@@ -176,12 +174,14 @@ def test_neighbours_agree_least_where_both_are_farther_than_all_others() -> None
     assert judged(fig1, "others-agree-less", measures).value == 0.5
 
 
-def test_phases_by_depth(lab: Lab, others: dict[str, Learner[Any]]) -> None:
-    models = {
-        "layers": {1: others[STEP], 2: Ridge(0.12)},
-        "width": {8: OLS(), 16: Ridge(1e-6)},
-    }
-    measures = by_size(lab, models, TASK, POINTS)
+def test_phases_by_depth(others: dict[str, Learner[Any]]) -> None:
+    learners = {
+        "layers 1": others[STEP], "layers 2": Ridge(0.12), "width 8": OLS(), "width 16": Ridge(1e-6)
+    }  # fmt: skip
+    run = SimpleNamespace(config=SimpleNamespace(task=TASK, points=POINTS))
+    runs = {"layers 1": cast(Run, run)}
+    lab = Lab(study="akyurek2022/test", scale="smoke", runs=runs, learners=learners)
+    measures = fig3.measure(lab)
     assert judged(fig3, "shallow", measures).high == 0
     assert judged(fig3, "deeper", measures).high < 1
     assert judged(fig3, "deepest", measures).low > 1
@@ -197,7 +197,7 @@ def sized(distances: dict[tuple[str, int, str], float]) -> Measures:
             ),
             axes=("size",),
         )
-        for kind, sizes in (("layers", DEPTHS["laptop"]), ("width", WIDTHS["laptop"]))
+        for kind, sizes in ((kind, SIZES[kind]["laptop"]) for kind in ("layers", "width"))
         for label in ALGORITHMS
     }
 

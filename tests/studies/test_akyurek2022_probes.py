@@ -8,13 +8,16 @@ from torch import Tensor
 
 from innerloop.analysis import Measured, Probing, estimate
 from innerloop.analysis.intervals import average
-from innerloop.studies.akyurek2022.probe_curves import (
-    ByLayer,
+from innerloop.studies.akyurek2022.probes import (
+    LINEAR,
+    MLP,
+    PROMPTS,
+    attention_of,
     attention_to_last,
-    lowest_over_first,
+    fig4,
+    measures_by_layer,
     reached,
 )
-from innerloop.studies.akyurek2022.probes import LINEAR, MLP, PROMPTS, fig4, measures_by_layer
 from innerloop.studies.claim import Judged, judge
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures
@@ -32,21 +35,26 @@ def judged(name: str, *seeds: Measures) -> Judged:
     return judge(claim, number, "laptop")
 
 
-def probing(errors: Tensor, attention: Tensor) -> Probing:
+def probing(
+    errors: Tensor, attention: Tensor | None = None, *, training: Tensor | None = None
+) -> Probing:
     """Probes with these errors (S, p) on 20 prompts, of targets of variance 2 in 4 dimensions."""
-    prefixes = errors.shape[1]
-    measured = Measured(
-        values=errors.expand(20, -1, -1),
-        axes=("layer", "examples"),
-        ticks={"examples": range(1, prefixes + 1)},
+    layers, prefixes = errors.shape
+    held_out, trained = (
+        Measured(
+            values=own.expand(20, -1, -1),
+            axes=("layer", "examples"),
+            ticks={"layer": range(layers), "examples": range(1, prefixes + 1)},
+        )
+        for own in (errors, errors if training is None else training)
     )
     return Probing(
-        errors=measured,
-        training=measured,
+        errors=held_out,
+        training=trained,
         control=None,
         control_training=None,
         variances=torch.full((prefixes,), 2.0) / 4,
-        attention=attention,
+        attention=torch.zeros(layers, prefixes, 5) if attention is None else attention,
     )
 
 
@@ -55,38 +63,39 @@ def test_errors_by_layer(lab: Lab) -> None:
     attention = torch.zeros(4, 2, 5).double()
     attention[3, 0, 1], attention[3, 0, 0] = 0.75, 0.25  # after one example: y_1
     attention[3, 1, 3], attention[3, 1, 4] = 0.25, 0.75  # after two: y_2
-    probes = probing(errors, attention)
-    own = ByLayer.of(probes)
-    means = average(own.errors.values)
+    own = probing(errors, attention)
+    sooner = probing(errors[[0, 2, 3, 3]], attention)
+    both = measures(lab, moments=sooner, weights=own)
+    means = average(both[f"w, {MLP}"].values)
     assert means.tolist() == pytest.approx([1.0, 0.9, 0.3, 0.2])
-    assert average(own.training.values).tolist() == pytest.approx(means.tolist())
-    assert own.best == 3
-    assert float(lowest_over_first(means)) == pytest.approx(0.2)
+    assert average(both[f"w, {MLP}, training"].values).tolist() == pytest.approx(means.tolist())
+    assert judged("weights-decoded", both).value == pytest.approx(0.2)
     assert float(reached(means)) == 2  # 0.3 is below the middle of 1.0 and 0.2
-    assert attention_to_last(probes, 3) == pytest.approx(0.5)
-    assert attention_to_last(probes, 0) == 0
-    sooner = ByLayer.of(probing(errors[[0, 2, 3, 3]], attention))
-    layers = judged("moment-first", measures(lab, moments=sooner, weights=own))
+    layers = judged("moment-first", both)
     assert (layers.value, layers.low, layers.high) == (1.0, 1.0, 1.0)
+    table = attention_of("w", own)
+    assert set(table["layer"]) == {3}  # the one with the lowest error
+    assert attention_to_last(table) == pytest.approx(0.5)
+    assert attention_to_last(attention_of("w", probing(errors.flip(0), attention))) == 0
 
 
-def test_what_stays_as_it_is_gains_nothing() -> None:
-    flat = torch.full((3, 4), 0.5)
-    assert lowest_over_first(flat).tolist() == [1.0] * 3
-    assert reached(flat).tolist() == [0.0] * 3
+def test_what_stays_as_it_is_gains_nothing(lab: Lab) -> None:
+    flat = by_layer(0.2, 0.2, 0.2)
+    assert judged("moment-decoded", measures(lab, moments=flat, weights=flat)).value == 1
+    assert reached(torch.full((3, 4), 0.5)).tolist() == [0.0] * 3
 
 
-def by_layer(*means: float, training: float = 0.1) -> ByLayer:
-    """Errors of 20 prompts, all the same, after so many layers."""
-    errors = Measured(values=torch.tensor(means).expand(20, -1), axes=("layer",))
-    return ByLayer(errors, Measured.exact(torch.full((len(means),), training), "layer"))
+def by_layer(*means: float, training: float = 0.1) -> Probing:
+    """Errors over the variance of 20 prompts, all the same, after so many layers."""
+    errors = torch.tensor(means).double()[:, None] / 2  # (S, 1)
+    return probing(errors, training=torch.full_like(errors, training / 2))
 
 
-def measures(lab: Lab, *, moments: ByLayer, weights: ByLayer) -> Measures:
+def measures(lab: Lab, *, moments: Probing, weights: Probing) -> Measures:
     """What MLPs with these errors measure, where linear probes find nothing."""
     linear = by_layer(1, 1, 1)
-    curves = {("X'y", MLP): moments, ("X'y", LINEAR): linear}
-    return measures_by_layer(lab, {**curves, ("w", MLP): weights, ("w", LINEAR): linear})
+    probes = {("X'y", MLP): moments, ("X'y", LINEAR): linear}
+    return measures_by_layer(lab, {**probes, ("w", MLP): weights, ("w", LINEAR): linear})
 
 
 def test_nothing_is_located_that_was_not_decoded(lab: Lab) -> None:
@@ -107,7 +116,7 @@ def test_nothing_is_located_that_was_not_decoded(lab: Lab) -> None:
     assert judged("weights-decoded", most).verdict == "confirmed"
 
 
-def notes_of(seed: int, weights: ByLayer) -> list[str]:
+def notes_of(seed: int, weights: Probing) -> list[str]:
     lab = Lab(study="akyurek2022/test", scale="smoke", seed=seed)
     measures(lab, moments=by_layer(1, 0.2), weights=weights)
     return lab.notes

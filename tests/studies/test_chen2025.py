@@ -14,7 +14,7 @@ from innerloop.core.prompt import Prompt
 from innerloop.learners import OLS, GradientDescent
 from innerloop.models.linear_looped import LinearLoopedConfig, LinearLoopedTransformer
 from innerloop.studies.chen2025 import fig1, thm45
-from innerloop.studies.chen2025.convergence import Descents, descend
+from innerloop.studies.chen2025.condition_numbers import Descents, descend
 from innerloop.studies.chen2025.definition import (
     draw_examples,
     generated,
@@ -24,7 +24,7 @@ from innerloop.studies.chen2025.definition import (
 from innerloop.studies.chen2025.theorems import bound_ratios, start_differences
 from innerloop.studies.chen2025.training import (
     ORDER,
-    last_difference,
+    last_predictions,
     matrix_cosines,
     nearest_descent,
     train,
@@ -130,12 +130,9 @@ def quantity(name: str, values: Mapping[str, Tensor]) -> float:
 
 
 def unexplained(one: Learner[Any], other: Learner[Any], prompt: Prompt) -> float:
+    own, near = (last_predictions(each, prompt)[:, None] for each in (one, other))  # (P, 1) each
     return quantity(
-        "gradient-descent",
-        {
-            "difference": last_difference(one, other, prompt)[:, None],
-            "square": last_difference(one, None, prompt)[:, None],
-        },
+        "gradient-descent", {"difference": (own - near).square(), "square": own.square()}
     )
 
 

@@ -8,7 +8,7 @@ Shapes: P prompts, n points, k outputs, L penalties.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -74,14 +74,29 @@ def bayes_check(
     around the expected penalty: an answer at its edge would say nothing.
     """
     grid = sorted({float(penalty) for penalty in penalties})
-    expected = _expected(noise, prior_variance, grid)
+    if len(grid) < 2 or not 0 <= grid[0] <= grid[-1] < float("inf"):
+        raise ConfigurationError(
+            f"the penalties are {grid}, expected at least two finite numbers of 0 or more."
+        )
+    if not 0 <= noise < float("inf") or not 0 < prior_variance < float("inf"):
+        raise ConfigurationError(
+            f"noise is {noise} and prior_variance {prior_variance}, expected a deviation of 0 or "
+            "more and a variance above 0."
+        )
+    expected = noise**2 / prior_variance
+    if not grid[0] <= expected <= grid[-1]:
+        raise ConfigurationError(
+            f"the penalties go from {grid[0]:g} to {grid[-1]:g}, and that of least risk is "
+            f"{expected:g}: give a grid that reaches around it."
+        )
     measures = {"SPD": ridge_distances(learner, prompt, grid, steps=steps)}
     generator = partial(seeded, seed)
     best = estimate(
         lambda m: nearest(m["SPD"], grid), [measures], confidence=confidence, draws=draws,
         generator=generator,
     )  # fmt: skip
-    near = [penalty for index, penalty in enumerate(grid) if _near(expected, grid, index)]
+    neighbours = zip([grid[0], *grid], grid, [*grid[1:], grid[-1]], strict=False)
+    near = [penalty for low, penalty, high in neighbours if low <= expected <= high]
     drawn = nearest(Averages(measures, draws=draws, generator=generator)["SPD"], grid)  # (D,)
     return BayesCheck(
         distances=measures["SPD"], best=best, expected=expected,
@@ -103,46 +118,16 @@ def ridge_distances(
     counted = counted_positions(prompt)  # (P, n)
     if not bool(counted.any()):
         raise PromptError("the prompt scores no position: there is nothing to compare.")
-    columns: list[Tensor] = []
+    distances: dict[float, Measured] = {}
     # One penalty at a time: predictions of all of them at once would not fit into memory.
     for penalty in penalties:
         other = predict_in_parts(Ridge(penalty), prompt)  # (P, n[, q], k)
         squares = prediction_differences(answers, other)  # (P, n)
-        number = counted.sum(dim=1).clamp(min=1)  # (P,)
-        columns.append(squares.masked_fill(~counted, 0.0).sum(dim=1) / number)
-    values = torch.stack(columns, dim=1)  # (P, L)
-    some = counted.any(dim=1)  # (P,)
-    if not bool(torch.isfinite(values[some]).all()):
+        distances[penalty] = Measured(values=squares, axes=("examples",), counted=counted)
+    means = {penalty: each.mean("examples") for penalty, each in distances.items()}
+    measured = replace(Measured.stack("penalty", means), label=learner.name, scale="log")
+    if not bool(torch.isfinite(measured.values[measured.mask]).all()):
         raise PromptError(
             f"{learner.name} predicts numbers that are not finite: no penalty is nearest to them."
         )
-    return Measured(
-        values=values, axes=("penalty",), ticks={"penalty": list(penalties)}, label=learner.name,
-        counted=None if bool(some.all()) else some[:, None].expand_as(values), scale="log",
-    )  # fmt: skip
-
-
-def _expected(noise: float, prior_variance: float, grid: Sequence[float]) -> float:
-    """The penalty of least risk, which the grid must reach around."""
-    if len(grid) < 2 or not 0 <= grid[0] <= grid[-1] < float("inf"):
-        raise ConfigurationError(
-            f"the penalties are {grid}, expected at least two finite numbers of 0 or more."
-        )
-    if not 0 <= noise < float("inf") or not 0 < prior_variance < float("inf"):
-        raise ConfigurationError(
-            f"noise is {noise} and prior_variance {prior_variance}, expected a deviation of 0 or "
-            "more and a variance above 0."
-        )
-    expected = noise**2 / prior_variance
-    if not grid[0] <= expected <= grid[-1]:
-        raise ConfigurationError(
-            f"the penalties go from {grid[0]:g} to {grid[-1]:g}, and that of least risk is "
-            f"{expected:g}: give a grid that reaches around it."
-        )
-    return expected
-
-
-def _near(expected: float, grid: Sequence[float], index: int) -> bool:
-    """Whether the expected penalty lies between the neighbours of a point of the grid."""
-    low, high = grid[max(0, index - 1)], grid[min(len(grid) - 1, index + 1)]
-    return low <= expected <= high
+    return measured

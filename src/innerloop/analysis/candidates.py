@@ -46,7 +46,7 @@ TREE = Family("GreedyTree", 9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A known algorithm with one setting of its parameters, and all its steps."""
+    """A known algorithm with one setting of its parameters; each of its steps is a candidate."""
 
     family: Family
     learner: Learner[Any]
@@ -60,11 +60,6 @@ class Candidate:
     """What else tells it from others of its family."""
     spacing: float = 2.0
     """The ratio of neighbouring values on the grid."""
-
-    @property
-    def iterates(self) -> bool:
-        """Whether its steps are candidates of their own."""
-        return self.learner.steps > 0
 
 
 def default_candidates(prompt: Prompt) -> list[Candidate]:
@@ -81,18 +76,28 @@ def default_candidates(prompt: Prompt) -> list[Candidate]:
         *_over(RIDGE, "penalty", Ridge, penalties, spacing=10**0.5),
         *_over(LASSO, "penalty", Lasso, [10 ** (power / 2) for power in range(-6, 1)], 10**0.5),
         Candidate(family=NEWTON, learner=Newton(steps=40), note="start 1/|S|_F^2"),
-        *_newtons(largest),
+        # One start for all prefixes, as circuits have it.
+        *_over(
+            NEWTON, "start", lambda value: Newton(steps=32, start=value),
+            [4.0**power / largest**2 for power in range(-8, 1)], spacing=4.0,
+        ),
         Candidate(family=CONJUGATE_GRADIENT, learner=ConjugateGradient(steps=min(prompt.dims, 64))),
         Candidate(family=ONLINE_DESCENT, learner=OnlineGradientDescent(), note="step size 1/|x|^2"),
         *_over(
-            ONLINE_DESCENT,
-            "step_size",
-            lambda value: OnlineGradientDescent(step_size=value),
+            ONLINE_DESCENT, "step_size", lambda value: OnlineGradientDescent(step_size=value),
             [2.0**power / prompt.dims for power in range(-5, 2)],
         ),
-        *_neighbors(prompt),
+        *(
+            Candidate(
+                family=NEIGHBORS, learner=NearestNeighbors(k=k, weights=weights), parameter="k",
+                value=float(k), note=weights,
+            )
+            for weights in ("uniform", "distance")
+            for k in range(1, min(prompt.points - 1, 40) + 1)
+            if k > 1 or weights == "uniform"
+        ),
         Candidate(family=TREE, learner=GreedyTree()),
-    ]
+    ]  # fmt: skip
 
 
 def _over(
@@ -110,31 +115,3 @@ def _over(
         )
         for value in values
     ]  # fmt: skip
-
-
-def _newtons(largest: float) -> list[Candidate]:
-    """Newton's method with one start for all prefixes, as circuits have it."""
-    return _over(
-        NEWTON,
-        "start",
-        lambda value: Newton(steps=32, start=value),
-        [4.0**power / largest**2 for power in range(-8, 1)],
-        spacing=4.0,
-    )
-
-
-def _neighbors(prompt: Prompt) -> list[Candidate]:
-    """Nearest neighbours, uniform and by distance."""
-    most = min(prompt.points - 1, 40)
-    return [
-        Candidate(
-            family=NEIGHBORS,
-            learner=NearestNeighbors(k=k, weights=weights),
-            parameter="k",
-            value=float(k),
-            note=weights,
-        )
-        for weights in ("uniform", "distance")
-        for k in range(1, most + 1)
-        if k > 1 or weights == "uniform"
-    ]

@@ -7,13 +7,17 @@ the rate along the path that the learner takes, and the radius, which knows all 
 Shapes: P prompts, K steps, D numbers that move; ".." are the axes of a learner's moving part.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from innerloop.analysis.intervals import seeded
+from innerloop.analysis.matching import line
 from innerloop.analysis.measured import Measured
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, NotSupportedError
@@ -28,6 +32,9 @@ DECADES = 100.0
 """The distances that a rate is fitted to: from the last one to this many times as much."""
 KRYLOV = 20
 """Directions that the radius is read from, after the power iteration."""
+
+_unit = partial(normalize, dim=1, eps=1e-300)
+"""Vectors (b, D) at length 1; zero stays zero."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -80,34 +87,37 @@ def convergence(
     rows = rows_within_budget(8 * learner.bytes_per_prompt(prompt))
     parts = [part for _, part in in_parts(prompt, rows)]
     ends: list[_End] = []
+    total = 0
     for part in parts:
         point = run_to_fixed_point(learner, part, tolerance, max_steps, throw=throw)
-        ends.append(_run_on(learner, part, point, mask))
-    total = max(_slowest(end.point) for end in ends)
-    distances, rates, radii = [], [], []
-    refusal = _refusal(learner, ends[0])
+        # Prompts that did not converge have no distance to follow.
+        slowest = int(point.steps.masked_fill(~point.converged, 0).max())
+        *_, state = iterate(learner, part, steps=slowest, start=(point.state, slowest))
+        ends.append(_End(point, state, learner.moving.get(state), mask))
+        total = max(total, slowest)
+    distances, rates, radii, refusal = [], [], [], ""
+    try:
+        learner.moving.put(ends[0].state, ends[0].moving)
+    except NotSupportedError as error:
+        refusal = str(error)
     for part, end in zip(parts, ends, strict=True):
-        lost = ~end.point.converged  # (b,)
-        far = _distances(learner, part, end, total)  # (b, K + 1)
-        distances.append(far.masked_fill(lost[:, None], torch.nan))
-        rounding = ROUNDING * torch.finfo(end.moving.dtype).eps
-        rates.append(_rates(far, rounding).masked_fill(lost, torch.nan))
+        distances.append(_distances(learner, part, end, total))  # (b, K + 1)
+        rates.append(_rates(distances[-1], ROUNDING * torch.finfo(end.moving.dtype).eps))  # (b,)
         if not refusal:
-            radius = _radii(learner, part, end, power_steps, seed)  # (b,)
-            radii.append(radius.masked_fill(lost, torch.nan))
+            radii.append(_radii(learner, part, end, power_steps, seed))  # (b,)
+    converged = torch.cat([end.point.converged for end in ends]).cpu()  # (P,)
+
+    def measured(parts: list[Tensor], *axes: str) -> Measured:
+        values = torch.cat(parts).cpu()  # (P, ..)
+        values[~converged] = torch.nan
+        counted = ~values.isnan()  # (P, ..)
+        return Measured(values=values, axes=axes, counted=counted, label=learner.name, scale="log")
+
     return Convergence(
-        distances=_of_numbers(torch.cat(distances), learner.name, "step"),
-        rates=_of_numbers(torch.cat(rates), learner.name),
-        radii=None if refusal else _of_numbers(torch.cat(radii), learner.name),
-        refusal=refusal,
+        distances=measured(distances, "step"), rates=measured(rates),
+        radii=None if refusal else measured(radii), refusal=refusal, converged=converged,
         steps=torch.cat([end.point.steps for end in ends]).cpu(),
-        converged=torch.cat([end.point.converged for end in ends]).cpu(),
-    )
-
-
-def _of_numbers(values: Tensor, label: str, *axes: str) -> Measured:
-    """Values (P, ..) of which those that are NaN do not count."""
-    return Measured(values=values, axes=axes, counted=~values.isnan(), label=label, scale="log")
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,18 +134,6 @@ class _End:
     def flat(self, moving: Tensor) -> Tensor:
         """The entries that are looked at: (b, D) in float64."""
         return moving[:, self.mask].double()
-
-
-def _run_on(learner: Learner[Any], prompt: Prompt, point: FixedPoint, mask: Tensor) -> _End:
-    """From where the iteration was stopped, as many steps again."""
-    number = _slowest(point)
-    *_, state = iterate(learner, prompt, steps=number, start=(point.state, number))
-    return _End(point, state, learner.moving.get(state), mask)
-
-
-def _slowest(point: FixedPoint) -> int:
-    """The most steps of a prompt that converged; the others have no distance to follow."""
-    return int(point.steps.masked_fill(~point.converged, 0).max())
 
 
 def _mask(learner: Learner[Any], prompt: Prompt, entries: Tensor | None) -> Tensor:
@@ -172,29 +170,8 @@ def _rates(distances: Tensor, rounding: float) -> Tensor:
     before = torch.where((distances > limit) & (times <= last), times, -1)  # (b, K + 1)
     first = torch.minimum(before.amax(dim=1, keepdim=True) + 1, last - 1)  # (b, 1)
     window = (times >= first) & (times <= last) & usable  # (b, K + 1)
-    return _growth(distances.log(), window)
-
-
-def _growth(logs: Tensor, window: Tensor) -> Tensor:
-    """Exp of the slope (b,) of logs (b, m) over the entries of a window (b, m); NaN without two."""
-    count = window.sum(dim=1, keepdim=True)  # (b, 1)
-    times = torch.arange(logs.shape[1], dtype=torch.float64, device=logs.device).expand_as(logs)
-    centred: list[Tensor] = []
-    for values in (times, logs):
-        values = values.masked_fill(~window, 0.0)  # (b, m)
-        mean = values.sum(dim=1, keepdim=True) / count.clamp(min=1)  # (b, 1)
-        centred.append((values - mean).masked_fill(~window, 0.0))
-    slope = (centred[0] * centred[1]).sum(dim=1) / centred[0].square().sum(dim=1)  # (b,)
-    return slope.exp().masked_fill(count[:, 0] < 2, torch.nan)
-
-
-def _refusal(learner: Learner[Any], end: _End) -> str:
-    """Why the learner's state cannot be varied; empty where it can."""
-    try:
-        learner.moving.put(end.state, end.moving)
-    except NotSupportedError as error:
-        return str(error)
-    return ""
+    logs = distances.log().masked_fill(~window, 0.0)  # (b, K + 1)
+    return line(times.double(), logs, window.double())[0].exp()  # NaN without two steps
 
 
 def _radii(learner: Learner[Any], prompt: Prompt, end: _End, steps: int, seed: int) -> Tensor:
@@ -202,20 +179,23 @@ def _radii(learner: Learner[Any], prompt: Prompt, end: _End, steps: int, seed: i
     # One direction for all prompts: what a prompt's radius is does not depend on its neighbours.
     drawn = torch.randn(end.mask.shape, generator=seeded(seed), dtype=torch.float64)  # (..)
     direction = drawn[end.mask.cpu()].to(end.moving.device).expand(len(end.moving), -1)  # (b, D)
+    jacobian = partial(_derivative, learner, prompt, end)
     for _ in range(steps):
-        direction = _unit(_derivative(learner, prompt, end, _unit(direction)))  # (b, D)
-    return _radius_near(learner, prompt, end, direction)
+        direction = _unit(jacobian(_unit(direction)))  # (b, D)
+    return _radius_near(jacobian, direction, torch.finfo(end.moving.dtype).eps ** (2 / 3))
 
 
-def _radius_near(learner: Learner[Any], prompt: Prompt, end: _End, direction: Tensor) -> Tensor:
-    """The largest |eigenvalue| (b,) of the Jacobian on the span of v, Jv, J^2 v, .. (Arnoldi)."""
-    noise = torch.finfo(end.moving.dtype).eps ** (2 / 3)  # of a difference, relative
+def _radius_near(jacobian: Callable[[Tensor], Tensor], direction: Tensor, noise: float) -> Tensor:
+    """The largest |eigenvalue| (b,) of J on the span of v, Jv, J^2 v, .. (Arnoldi).
+
+    The noise is that of a product J v, relative to it.
+    """
     size = min(KRYLOV, direction.shape[1])
     basis = direction.new_zeros(len(direction), size, direction.shape[1])  # (b, m, D)
     small = direction.new_zeros(len(direction), size, size)  # (b, m, m)
     basis[:, 0] = direction
     for column in range(size):
-        image = _derivative(learner, prompt, end, basis[:, column])  # (b, D)
+        image = jacobian(basis[:, column])  # (b, D)
         left = image[..., None]  # (b, D, 1)
         for _ in range(2):  # the second time takes out what rounding left
             parts = basis @ left  # (b, m, 1)
@@ -248,9 +228,3 @@ def _derivative(learner: Learner[Any], prompt: Prompt, end: _End, direction: Ten
         stepped = learner.step(prompt, learner.moving.put(end.state, moved), 0)
         images.append(end.flat(learner.moving.get(stepped)))  # (b, D)
     return (images[0] - images[1]) / (2 * reach)
-
-
-def _unit(vectors: Tensor) -> Tensor:
-    """Vectors (b, D) of length 1; zero stays zero."""
-    length = vectors.norm(dim=1, keepdim=True)  # (b, 1)
-    return vectors / length.masked_fill(length == 0, 1.0)

@@ -8,16 +8,15 @@ Shapes: P prompts, n points, r = min(n, d), k outputs.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
-from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from innerloop.analysis.candidates import DESCENT, Candidate
-from innerloop.analysis.distances import FEW, Fitted, Question, run_candidate
-from innerloop.core.prompt import Prompt
+from innerloop.analysis.distances import FEW, Fitted, Question, closest_value, run_candidate
 from innerloop.learners import GradientDescent, Newton
 
 MOST_STEPS = 1000
@@ -26,33 +25,37 @@ REACH = 4.0
 """How far the total size may move from one number of steps to the next."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Spectrum:
-    """The parts of a least squares prediction along the eigenvectors of X'X."""
+class _Best(NamedTuple):
+    """How far the predictions after a number of steps are, at their best size."""
 
+    distance: float
+    steps: int
+    size: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Descents:
+    """Gradient descents that differ in steps and size alone, beside a learner's answers."""
+
+    question: Question
     values: Tensor
-    """(P, n, r): eigenvalues s of each prefix."""
+    """(P, n, r): eigenvalues s of X'X of each prefix."""
     parts: Tensor
     """(P, n, r, k): x along an eigenvector times X'y along it."""
-    counts: Tensor
-    """(n,): examples of each prefix."""
+    rates: Tensor
+    """(P, n, 1): what the gradient is multiplied by at size 1."""
 
     @classmethod
-    def of(cls, prompt: Prompt) -> "Spectrum":
-        """By Newton's method before its first step, which decomposes X'X as well."""
-        state = Newton(steps=0).init(prompt)
+    def of(cls, question: Question, descent: GradientDescent) -> "_Descents":
+        """The spectra by Newton's method before its first step, which decomposes X'X as well."""
+        prompt, state = question.prompt, Newton(steps=0).init(question.prompt)
         along = state.basis @ prompt.xs.double()[..., None]  # (P, n, r, 1)
-        counts = torch.arange(prompt.points, dtype=torch.float64, device=prompt.xs.device)  # (n,)
-        return cls(state.gram, along * state.moment, counts.clamp(min=1))
+        rates = descent.init(prompt).rates[..., None]  # (P, n, 1)
+        return cls(question, state.gram, along * state.moment, rates)
 
-    def descend(self, kind: str, size: float, steps: int) -> Tensor:
+    def predictions(self, steps: int, size: float = 1.0) -> Tensor:
         """Predictions (P, n, k) after so many steps of a size."""
-        rates = torch.full_like(self.values, size)  # (P, n, r)
-        if kind == "average":
-            rates = rates / self.counts[:, None]
-        elif kind == "1/L":
-            largest = self.values.amax(dim=2, keepdim=True)  # (P, n, 1)
-            rates = rates / largest.masked_fill(largest == 0, torch.inf)
+        rates = size * self.rates  # (P, n, 1)
         moved = rates * self.values  # (P, n, r)
         # (1 - (1 - z)^k) / z, by its series where z is tiny
         kept = 1 - (1 - moved) ** steps  # (P, n, r)
@@ -60,29 +63,32 @@ class Spectrum:
         factor = torch.where(tiny, float(steps), kept / moved.masked_fill(tiny, 1.0))  # (P, n, r)
         return ((factor * rates)[..., None] * self.parts).sum(dim=2)
 
-
-@dataclass(frozen=True, slots=True)
-class _Best:
-    """A number of steps with its best size, and how far that is."""
-
-    kind: str
-    steps: int
-    size: float
-    distance: float
+    def at_best_size(self, steps: int, size: float, reach: float) -> _Best:
+        """The best size around one, up to `reach` times smaller or larger."""
+        best, distance = closest_value(
+            lambda one: self.predictions(steps, one), self.question, size, reach, digits=1e-9
+        )
+        return _Best(distance, steps, best)
 
 
 def fit_descent(question: Question) -> Fitted:
     """The best of gradient descent on the sum of squares, on their mean, and at 1/L."""
     few = question.first(FEW)
-    spectrum, whole = Spectrum.of(few.prompt), Spectrum.of(question.prompt)
-    largest = float(spectrum.values[:, -1].amax(dim=1).median().clamp(min=1e-12))
-    scales = {"": 1 / largest, "average": few.prompt.points / largest}
-    fits = [_fit_at_largest(question, whole)]
-    for kind, scale in scales.items():
-        best = _fit(few, spectrum, kind, scale)
+    at_largest = GradientDescent(steps=0)
+    fits = [(_fit_steps(_Descents.of(question, at_largest)), at_largest)]
+    for descent in (GradientDescent(0, 1.0), GradientDescent(0, 1.0, average=True)):
+        whole = _Descents.of(question, descent)
         # Few prompts find the right numbers of steps; all of them, which it is.
-        fits += [_best_size(question, whole, kind, one.steps, one.size, 1.1) for one in best]
-    return _run(min(fits, key=lambda one: one.distance), question)
+        for _, steps, size in _fit_sizes(_Descents.of(few, descent)):
+            fits.append((whole.at_best_size(steps, size, 1.1), descent))
+    (_, steps, size), descent = min(fits, key=lambda fit: fit[0].distance)
+    own = None if descent is at_largest else size
+    candidate = Candidate(
+        family=DESCENT, learner=replace(descent, steps=steps, step_size=own),
+        parameter="step_size", value=own,
+        note="step size 1/L" if own is None else "average" if descent.average else "",
+    )  # fmt: skip
+    return run_candidate(candidate, steps, question)
 
 
 def _numbers() -> list[int]:
@@ -99,64 +105,28 @@ def _beside(steps: int) -> range:
     return range(max(1, steps - reach), min(MOST_STEPS, steps + reach) + 1)
 
 
-def _fit(few: Question, spectrum: Spectrum, kind: str, scale: float) -> list[_Best]:
+def _fit_sizes(descents: _Descents) -> list[_Best]:
     """The best size for every number of steps; the best three numbers of steps."""
     tried: dict[int, _Best] = {}
-    total, reach = scale, 1e3
+    curvature = (descents.rates * descents.values)[:, -1].amax(dim=1).median()  # ()
+    total, reach = 1 / float(curvature.clamp(min=1e-12)), 1e3
     for steps in _numbers():
-        tried[steps] = _best_size(few, spectrum, kind, steps, total / steps, reach)
+        tried[steps] = descents.at_best_size(steps, total / steps, reach)
         # The total size changes little from one number of steps to the next.
         total, reach = tried[steps].size * steps, REACH
-    best = min(tried.values(), key=lambda one: one.distance)
+    best = min(tried.values())
     for steps in _beside(best.steps):
-        size = best.size * best.steps / steps
-        tried[steps] = _best_size(few, spectrum, kind, steps, size, REACH)
-    return sorted(tried.values(), key=lambda one: one.distance)[:3]
+        tried[steps] = descents.at_best_size(steps, best.size * best.steps / steps, REACH)
+    return sorted(tried.values())[:3]
 
 
-def _best_size(
-    question: Question, spectrum: Spectrum, kind: str, steps: int, size: float, reach: float
-) -> _Best:
-    """The best size around one, up to `reach` times smaller or larger."""
+def _fit_steps(descents: _Descents) -> _Best:
+    """The best number of steps at size 1."""
 
-    def distance(log_size: float) -> float:
-        answers = spectrum.descend(kind, math.exp(log_size), steps)  # (P, n, k)
-        return math.log(max(float(question.distances(answers).mean()), 1e-300))
+    def tried(numbers: Iterable[int]) -> list[_Best]:
+        answers = ((steps, descents.predictions(steps)) for steps in numbers)  # (P, n, k) each
+        distances = descents.question.distances
+        return [_Best(float(distances(each).mean()), steps, 1.0) for steps, each in answers]
 
-    middle, width = math.log(size), math.log(reach)
-    result: Any = minimize_scalar(
-        distance,
-        bounds=(middle - width, middle + width),
-        method="bounded",
-        options={"xatol": 1e-9, "maxiter": 60},
-    )
-    return _Best(kind, steps, math.exp(float(result.x)), math.exp(float(result.fun)))
-
-
-def _fit_at_largest(question: Question, spectrum: Spectrum) -> _Best:
-    """The best number of steps at 1/L of each prefix."""
-    tried: dict[int, float] = {}
-    for numbers in (_numbers, lambda: _beside(min(tried, key=lambda number: tried[number]))):
-        for steps in numbers():
-            answers = spectrum.descend("1/L", 1.0, steps)  # (P, n, k)
-            tried[steps] = float(question.distances(answers).mean())
-    best = min(tried, key=lambda number: tried[number])
-    return _Best("1/L", best, 1.0, tried[best])
-
-
-def _run(best: _Best, question: Question) -> Fitted:
-    """The learner itself, once."""
-    if best.kind == "1/L":
-        learner = GradientDescent(steps=best.steps)
-        candidate = Candidate(family=DESCENT, learner=learner, note="step size 1/L")
-        return run_candidate(candidate, best.steps, question)
-    candidate = Candidate(
-        family=DESCENT,
-        learner=GradientDescent(
-            steps=best.steps, step_size=best.size, average=best.kind == "average"
-        ),
-        parameter="step_size",
-        value=best.size,
-        note=best.kind,
-    )
-    return run_candidate(candidate, best.steps, question)
+    best = min(tried(_numbers()))
+    return min(best, *tried(_beside(best.steps)))

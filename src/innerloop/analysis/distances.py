@@ -7,7 +7,7 @@ Shapes: P prompts, n points, k outputs, A steps of the learner, K + 1 steps of a
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,19 +16,18 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from innerloop.analysis.candidates import Candidate
+from innerloop.analysis.intervals import HUGE
 from innerloop.core.errors import InnerloopError
 from innerloop.core.iterate import predict, trajectory
 from innerloop.core.prompt import Prompt
 
-HUGE = 1e150
-"""Stands for what an iteration that diverges predicts."""
 FEW = 32
 """Prompts that decide in which direction to look for the number of steps."""
 ROUGH, FINE = 1e-3, 1e-10
 """To which part of itself a parameter is found: while steps are compared, and in the end."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Question:
     """What a learner answers, and which answers count."""
 
@@ -36,7 +35,7 @@ class Question:
     answers: Tensor
     """(P, n, k) float64: after the learner's last step."""
     weight: Tensor
-    """(P, n): what a position's squared difference counts; sums to 1 over a prompt's positions."""
+    """(P, n): what a position's squared difference counts."""
 
     def distances(self, predictions: Tensor) -> Tensor:
         """Of predictions (.., P, n, k) from the answers: (.., P)."""
@@ -46,9 +45,7 @@ class Question:
     def first(self, prompts: int) -> "Question":
         """The question on the first so many prompts."""
         some = slice(0, prompts)
-        return Question(
-            prompt=self.prompt.select(some), answers=self.answers[some], weight=self.weight[some]
-        )
+        return Question(self.prompt.select(some), self.answers[some], self.weight[some])
 
     @property
     def size(self) -> Tensor:
@@ -56,7 +53,7 @@ class Question:
         return self.distances(torch.zeros_like(self.answers))
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
     """The member of a family that comes closest: a candidate after some of its steps."""
 
@@ -74,14 +71,13 @@ class Fitted:
 
     def parameters(self) -> dict[str, float | str]:
         """What tells it from others of its family."""
+        candidate = self.candidate
         parameters: dict[str, float | str] = {}
-        if self.candidate.parameter is not None and self.candidate.value is not None:
-            parameters[self.candidate.parameter] = self.candidate.value
-        if self.candidate.iterates:
+        if candidate.parameter is not None and candidate.value is not None:
+            parameters[candidate.parameter] = candidate.value
+        if candidate.learner.steps:
             parameters["steps"] = self.step
-        if self.candidate.note:
-            parameters["note"] = self.candidate.note
-        return parameters
+        return parameters | ({"note": candidate.note} if candidate.note else {})
 
     def describe(self) -> str:
         """The family with its parameters, for a table."""
@@ -94,28 +90,20 @@ class Fitted:
         return f"{self.candidate.family.name}({', '.join(settings)}){note}"
 
 
-def position_weights(prompt: Prompt, scale: Tensor) -> Tensor:
-    """What each position counts: 1 / its scale over the number that count, (P, n)."""
-    counted = torch.ones_like(prompt.ys[..., 0], dtype=torch.bool)  # (P, n)
-    if prompt.scored is not None:
-        counted = prompt.scored
-    number = counted.sum(dim=1, keepdim=True).clamp(min=1)  # (P, 1)
-    return counted / scale.to(prompt.xs.device, torch.float64) / number  # (P, n)
-
-
-def fit_candidate(candidate: Candidate, question: Question) -> Fitted | None:
-    """The step of a candidate that comes closest; None where the task is not for it."""
-    try:
-        with torch.no_grad():
+@torch.no_grad()
+def closest_of_family(candidates: Sequence[Candidate], question: Question) -> Fitted | None:
+    """The member and the step that come closest; None where the task is for no member."""
+    fits: list[Fitted] = []
+    for candidate in candidates:
+        try:
             answers = trajectory(candidate.learner, question.prompt).predictions.double()
-    except InnerloopError:
-        return None
-    # (K + 1, P, n, k): before the first step and after each
-    distances = torch.stack([question.distances(each) for each in answers])  # (K + 1, P)
-    step = int(distances.mean(dim=1).argmin())
-    return Fitted(
-        candidate=candidate, step=step, distances=distances[step], predictions=answers[step]
-    )
+        except InnerloopError:
+            continue
+        # (K + 1, P, n, k): before the first step and after each
+        distances = torch.stack([question.distances(each) for each in answers])  # (K + 1, P)
+        step = int(distances.mean(dim=1).argmin())
+        fits.append(Fitted(candidate, step, distances[step], answers[step]))
+    return min(fits, key=lambda fit: fit.mean, default=None)
 
 
 def refine(fitted: Fitted, question: Question) -> Fitted:
@@ -128,7 +116,7 @@ def refine(fitted: Fitted, question: Question) -> Fitted:
     if fitted.candidate.make is None or fitted.candidate.value is None:
         return fitted
     best = fitted
-    if fitted.candidate.iterates:
+    if fitted.candidate.learner.steps:
         few = question.first(FEW)
         near = _climb(run_candidate(fitted.candidate, fitted.step, few), few)
         # From a few prompts the count may be off by one.
@@ -158,54 +146,56 @@ def _climb(fitted: Fitted, question: Question) -> Fitted:
     return best
 
 
+@torch.no_grad()
 def run_candidate(candidate: Candidate, step: int, question: Question) -> Fitted:
     """A candidate after so many steps."""
-    with torch.no_grad():
-        answers = predict(candidate.learner, question.prompt, steps=step).double()  # (P, n, k)
-    return Fitted(
-        candidate=candidate, step=step, distances=question.distances(answers), predictions=answers
-    )
+    answers = predict(candidate.learner, question.prompt, steps=step).double()  # (P, n, k)
+    return Fitted(candidate, step, question.distances(answers), answers)
 
 
-def at_best_value(fitted: Fitted, step: int, question: Question, *, digits: float = FINE) -> Fitted:
+def at_best_value(fitted: Fitted, step: int, question: Question, *, digits: float) -> Fitted:
     """The candidate after so many steps, at the value of its parameter that comes closest."""
     candidate = fitted.candidate
     make, value = candidate.make, candidate.value
     assert make is not None
     assert value is not None
-    taken = step if candidate.iterates else None
-    reach = math.log(candidate.spacing)
 
-    def answers(log_value: float) -> Tensor:
-        with torch.no_grad():
-            return predict(make(math.exp(log_value)), question.prompt, steps=taken).double()
+    def at(value: float) -> Fitted:
+        return run_candidate(replace(candidate, value=value, learner=make(value)), step, question)
+
+    return at(
+        closest_value(
+            lambda value: at(value).predictions, question, value, candidate.spacing, digits=digits
+        )[0]
+    )
+
+
+@torch.no_grad()
+def closest_value(
+    answers: Callable[[float], Tensor],
+    question: Question,
+    middle: float,
+    reach: float,
+    *,
+    digits: float,
+) -> tuple[float, float]:
+    """The value whose answers (P, n, k) come closest, with their mean distance.
+
+    It lies up to `reach` times below or above the middle, and is exact to a part of so many digits.
+    """
 
     def distance(log_value: float) -> float:
-        return math.log(max(float(question.distances(answers(log_value)).mean()), 1e-300))
+        mean = float(question.distances(answers(math.exp(log_value))).mean())
+        return math.log(max(mean, 1e-300))
 
+    centre, width = math.log(middle), math.log(reach)
     result: Any = minimize_scalar(
-        distance,
-        bounds=(math.log(value) - reach, math.log(value) + reach),
-        method="bounded",
-        options={"xatol": digits, "maxiter": 50},
-    )
-    closest = answers(float(result.x))  # (P, n, k)
-    best = math.exp(float(result.x))
-    return Fitted(
-        candidate=replace(candidate, value=best, learner=make(best)),
-        step=step,
-        distances=question.distances(closest),
-        predictions=closest,
-    )
-
-
-def closest_of_family(candidates: Sequence[Candidate], question: Question) -> Fitted | None:
-    """The best member of a family over its grid."""
-    fitted = [fit_candidate(candidate, question) for candidate in candidates]
-    usable = [one for one in fitted if one is not None]
-    return min(usable, key=lambda one: one.mean) if usable else None
+        distance, bounds=(centre - width, centre + width), method="bounded",
+        options={"xatol": digits, "maxiter": 60},
+    )  # fmt: skip
+    return math.exp(float(result.x)), math.exp(float(result.fun))
 
 
 def finite(values: Tensor) -> Tensor:
-    """Values with what is not finite sent to a huge number."""
+    """Values with what is not finite, as an iteration that diverges predicts, sent to HUGE."""
     return torch.nan_to_num(values, nan=HUGE, posinf=HUGE, neginf=-HUGE).clamp(-HUGE, HUGE)

@@ -90,10 +90,12 @@ def draw_curves(
     """One line per label with its band, from a table with the columns mean, low and high.
 
     `order` lists all labels of the figure, so that each keeps its colour in every panel. A
-    logarithmic axis ends at `floor`, where rounding begins.
+    logarithmic axis ends at `floor`, where rounding begins. Bands that are far wider than the
+    curves are apart, as those of two seeds, are cut: curves scale the axis.
     """
     names = list(order if order is not None else dict.fromkeys(table[label]))
     longest = table[x].to_numpy(float).max()
+    limits = _band_limits(table, log=log)
     for name, rows in table.groupby(label, sort=False):
         index = names.index(str(name))
         colour, style = COLOURS[index % len(COLOURS)], STYLES[index // len(COLOURS) % len(STYLES)]
@@ -102,16 +104,18 @@ def draw_curves(
             places, mean = np.array([0.0, longest]), mean.repeat(2)
             low, high, style = low.repeat(2), high.repeat(2), LEVEL
         mean = np.where(np.isfinite(mean), mean, np.nan)  # a curve that leaves the picture
+        # Short, to leave room for the curves; a dollar would begin a formula.
+        shown = textwrap.shorten(str(name).replace("$", r"\$"), 40, placeholder=" ..")
         axes.plot(
-            places, mean, color=colour, linestyle=style, label=_in_legend(name), linewidth=1.5,
+            places, mean, color=colour, linestyle=style, label=shown, linewidth=1.5,
             marker=MARKERS[index % len(MARKERS)], markersize=3.5,
             markevery=max(1, len(places) // 8),
         )  # fmt: skip
         if band:
-            axes.fill_between(
-                places, np.where(np.isfinite(low), low, np.nan),
-                np.where(np.isfinite(high), high, np.nan), color=colour, alpha=0.2, linewidth=0,
-            )  # fmt: skip
+            low, high = (
+                np.where(np.isfinite(end), end, np.nan).clip(*limits) for end in (low, high)
+            )
+            axes.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
     if log:
         axes.set_yscale("log")
         if floor is not None:
@@ -119,16 +123,21 @@ def draw_curves(
     plain(axes)
 
 
+def _band_limits(table: pd.DataFrame, *, log: bool) -> tuple[float, float]:
+    """Where bands are cut: ten times beyond the curves, or at the `ceiling` of a linear axis."""
+    mean, low, high = (table[key].to_numpy(float) for key in ("mean", "low", "high"))
+    if log:
+        shown = mean[np.isfinite(mean) & (mean > 0)]
+        return float(shown.min(initial=np.inf)) / 10, float(shown.max(initial=0)) * 10
+    top = ceiling(pd.DataFrame({"mean": abs(mean), "high": np.fmax(abs(low), abs(high))}))
+    return -top, top
+
+
 def ceiling(table: pd.DataFrame) -> float:
     """Where a linear axis ends: above all bands, cut at twice their mean."""
     mean, high = (table[key].to_numpy(float) for key in ("mean", "high"))
     ends = np.fmin(high, 2 * mean)
     return 1.08 * float(ends[np.isfinite(ends)].max(initial=0.1))
-
-
-def _in_legend(label: object) -> str:
-    """A label that leaves room for the curves; a dollar would begin a formula."""
-    return textwrap.shorten(str(label).replace("$", r"\$"), 40, placeholder=" ..")
 
 
 def plain(axes: Axes, *, whole: bool = True) -> None:
@@ -174,8 +183,10 @@ def save_small(figure: Figure, path: Path) -> None:
     """A PNG of 256 colours, a third of the size: pages hold dozens of pictures."""
     drawn = BytesIO()
     figure.savefig(drawn, format="png")
+    # The default method gives most colours to wide pale bands, and makes the blue of a line teal.
+    method = Image.Quantize.MAXCOVERAGE
     with Image.open(drawn) as image:
-        image.convert("RGB").quantize(256).save(path, optimize=True)
+        image.convert("RGB").quantize(256, method=method, kmeans=1).save(path, optimize=True)
 
 
 def heatmap(
@@ -192,14 +203,9 @@ def heatmap(
     image = axes.imshow(
         values, aspect="auto", origin="lower", cmap="viridis", vmin=limits[0], vmax=limits[1]
     )
-    for places, names, setter in (
-        (len(rows), rows, (axes.set_yticks, axes.set_yticklabels)),
-        (len(columns), columns, (axes.set_xticks, axes.set_xticklabels)),
-    ):
-        every = max(1, -(-places // 12))
-        chosen = list(range(0, places, every))
-        setter[0](chosen)
-        setter[1]([str(names[place]) for place in chosen])
+    for axis, names in ((axes.yaxis, rows), (axes.xaxis, columns)):
+        places = range(0, len(names), max(1, -(-len(names) // 12)))
+        axis.set_ticks(places, [str(names[place]) for place in places])
     for column, row in (best or {}).items():
         # White within black: seen on every colour of the map.
         for width, edge in ((2.8, "black"), (1.2, "white")):
@@ -236,14 +242,23 @@ def draw_error_curve(
     axes = figure.add_subplot()
     draw_curves(axes, table, x=by, label="learner", log=scale == "log")
     axes.set_xlabel("examples seen" if by == "prefix" else "steps taken")
-    axes.set_ylabel("squared error / E[y²]")
+    axes.set_ylabel(ERROR)
     means = table["mean"].to_numpy(float)
     finite = means[np.isfinite(means)]
     if scale == "log":
         positive = finite[finite > 0]
         axes.set_ylim(bottom=max(FLOOR, float(positive.min()) / 2) if len(positive) else FLOOR)
     else:
-        _cut(axes, table, finite)
+        # It ends where the curves are, not where one learner fails.
+        highest = 1.1 * float(finite.max(initial=0))
+        curves = [rows["mean"].to_numpy(float) for _, rows in table.groupby("learner")]
+        lowest = np.array([curve.min() for curve in curves])
+        needed = 1.5 * float(lowest[np.isfinite(lowest)].max(initial=0))
+        top = min(highest, max(2.0, needed))
+        axes.set_ylim(0, max(top, 1e-3))
+        if top < highest:
+            axes.set_ylabel(f"{ERROR}, cut at {top:.2g}")
+        level(axes, 1.0, colour="0.6")
     if place is not None:
         mark(axes, place[0], label=place[1])
     if by == "step":
@@ -252,38 +267,22 @@ def draw_error_curve(
     return figure
 
 
-def _cut(axes: Axes, table: pd.DataFrame, finite: np.ndarray) -> None:
-    """End a linear axis where the curves are, not where one learner fails."""
-    highest = 1.1 * float(finite.max(initial=0))
-    lowest = np.array([rows["mean"].to_numpy(float).min() for _, rows in table.groupby("learner")])
-    needed = 1.5 * float(lowest[np.isfinite(lowest)].max(initial=0))
-    top = min(highest, max(2.0, needed))
-    axes.set_ylim(0, max(top, 1e-3))
-    if top < highest:
-        axes.set_ylabel(f"squared error / E[y²], cut at {top:.2g}")
-    level(axes, 1.0, colour="0.6")
-
-
 def draw_training(metrics: pd.DataFrame, *, title: str = "") -> Figure:
     """A figure of the loss of each batch and the held-out error by training step."""
     figure = Figure(figsize=(8.0, 4.5), layout="constrained", dpi=150)
     axes = figure.add_subplot()
-    for index, (column, label) in enumerate(
-        (
-            ("loss", "loss of the batch, all prefixes"),
-            ("error", "held-out error at the last prefix"),
-        )
-    ):
-        rows = metrics[["step", column]].dropna()
-        heavy = column == "error"
-        axes.plot(
-            rows["step"], rows[column], color=COLOURS[1 - index], label=label,
-            linewidth=1.8 if heavy else 0.8, alpha=1.0 if heavy else 0.7,
-            marker="o" if heavy else None, markersize=4,
-        )  # fmt: skip
+    loss, error = (metrics[["step", column]].dropna() for column in ("loss", "error"))
+    axes.plot(
+        loss["step"], loss["loss"], color=COLOURS[1], label="loss of the batch, all prefixes",
+        linewidth=0.8, alpha=0.7,
+    )  # fmt: skip
+    axes.plot(
+        error["step"], error["error"], color=COLOURS[0], label="held-out error at the last prefix",
+        linewidth=1.8, marker="o", markersize=4,
+    )  # fmt: skip
     axes.set_yscale("log")
     axes.set_xlabel("training step")
-    axes.set_ylabel("squared error / E[y²]")
+    axes.set_ylabel(ERROR)
     plain(axes, whole=False)
     _name_beside(figure, axes, title)
     return figure

@@ -37,9 +37,8 @@ def forgetting(
     """
     if prompt.layout != "pairs":
         raise PromptError("forgetting needs prompts of pairs: in a stream no x can be asked again.")
-    scale = prompt.ys.double().square().mean().cpu()  # ()
-    if task is not None:
-        scale = task.scale_at(prompt.points)  # (n,)
+    own = prompt.ys.double().square().mean().cpu()  # ()
+    scale = own if task is None else task.scale_at(prompt.points)  # () or (n,)
     if not bool((scale > 0).all()):
         raise PromptError("E[y^2] is 0: there is no error to compare with, give other outputs.")
     return Measured(
@@ -54,17 +53,13 @@ def _example_errors(learner: Learner[Any], prompt: Prompt, steps: int | None) ->
     """Squared errors (P, n) on all points of the prompts, asked again after the last of them."""
 
     def errors(part: Prompt) -> Tensor:
-        answers = predict(learner, _asked_again(part), steps=steps)[:, -1]  # (b, n, k)
+        # With a point more, at which all examples are asked: what is there is seen by no query.
+        xs = torch.cat([part.xs, part.xs[:, -1:]], dim=1)  # (b, n + 1, d)
+        ys = torch.cat([part.ys, torch.zeros_like(part.ys[:, -1:])], dim=1)  # (b, n + 1, k)
+        queries = part.xs[:, None].expand(-1, part.points + 1, -1, -1)  # (b, n + 1, n, d)
+        again = Prompt(xs=xs, ys=ys, queries=queries)
+        answers = predict(learner, again, steps=steps)[:, -1]  # (b, n, k)
         return (answers.double() - part.ys.double()).square().mean(dim=-1)  # (b, n)
 
     rows = rows_within_budget(bytes_asked(learner, prompt, prompt.points))
     return map_prompts(errors, prompt, rows=rows).cpu()
-
-
-def _asked_again(prompt: Prompt) -> Prompt:
-    """The prompt with a point more, at which all of its examples are asked: they come before it."""
-    # What stands at that point itself is seen by no query.
-    xs = torch.cat([prompt.xs, prompt.xs[:, -1:]], dim=1)  # (b, n + 1, d)
-    ys = torch.cat([prompt.ys, torch.zeros_like(prompt.ys[:, -1:])], dim=1)  # (b, n + 1, k)
-    queries = prompt.xs[:, None].expand(-1, prompt.points + 1, -1, -1)  # (b, n + 1, n, d)
-    return Prompt(xs=xs, ys=ys, queries=queries)

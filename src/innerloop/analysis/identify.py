@@ -7,8 +7,9 @@ closest family, unless even that leaves too much unexplained.
 Shapes: P prompts, n points, k outputs.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -17,17 +18,12 @@ import torch
 
 from innerloop.analysis.candidates import DESCENT, Candidate, Family, default_candidates
 from innerloop.analysis.descent_fit import fit_descent
-from innerloop.analysis.distances import (
-    Fitted,
-    Question,
-    closest_of_family,
-    position_weights,
-    refine,
-)
+from innerloop.analysis.distances import Fitted, Question, closest_of_family, refine
+from innerloop.analysis.error import Progress
 from innerloop.analysis.induced import induced_weights
-from innerloop.analysis.intervals import occurrences, resample, seeded
+from innerloop.analysis.intervals import CONFIDENCE, DRAWS, occurrences, resample, seeded
 from innerloop.analysis.matching import Progression, progression
-from innerloop.analysis.similarity import weight_cosines
+from innerloop.analysis.similarity import counted_positions, weight_cosines
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
@@ -44,9 +40,6 @@ WORTH_REFINING = 300.0
 """Parameters are refined for candidates whose distance is at most so many times the least."""
 SOME = 64
 """Prompts on which induced weights and the progression from step to step are looked at."""
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being fitted, how many fits are done, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -66,7 +59,7 @@ class Identification:
     """In which part of the bootstrap draws of prompts the answer is the same."""
     ranking: pd.DataFrame
     """One row per family, closest first: family, algorithm, spd, low, high, unexplained, sim_w."""
-    progression: Progression | None
+    progression: Progression | None = None
     """Which iteration of known algorithms each step of the learner is like; None without steps."""
     mixture: tuple[tuple[float, str], ...] = ()
     """Two algorithms whose weighted sum explains a learner that none explains alone."""
@@ -108,8 +101,7 @@ def identify(
     prompts: int = 256,
     steps: int | None = None,
     candidates: Sequence[Candidate] | None = None,
-    confidence: float = 0.9,
-    draws: int = 1000,
+    draws: int = DRAWS,
     seed: int = 0,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
@@ -128,8 +120,11 @@ def identify(
     )
     with torch.no_grad():
         answers = predict(learner, prompt, steps=steps).double()  # (P, n, k)
-    weight = position_weights(prompt, task.scale_at(points))  # (P, n)
-    question = Question(prompt=prompt, answers=answers, weight=weight)
+    counted, scale = counted_positions(prompt), task.scale_at(points)  # (P, n), (n,)
+    number = counted.sum(dim=1, keepdim=True).clamp(min=1)  # (P, 1)
+    # Each prompt's mean over the positions that count, in units of the scale.
+    weight = counted / scale.to(prompt.xs.device, torch.float64) / number  # (P, n)
+    question = Question(prompt, answers, weight)
     if not bool(torch.isfinite(answers).all()):
         raise ConfigurationError(
             f"{learner.name} gives predictions that are not finite on this task: nothing can be "
@@ -141,62 +136,43 @@ def identify(
             f"{learner.name} predicts numbers of size {size**0.5:.2g} on this task: too small or "
             "too large to be compared with anything. Give it prompts that it was made for."
         )
-    known = default_candidates(prompt) if candidates is None else list(candidates)
-    fitted = _fit_families(known, question, progress, descents=candidates is None)
-    verdict = _decide(fitted, question, confidence, draws, seed)
+    fitted = _fit_families(candidates, question, progress)
+    answer = _decide(learner.name, fitted, question, draws, seed)
     similar = _weight_similarity(learner, fitted, question, steps, seed)
-    return Identification(
-        learner=learner.name,
-        family=verdict.family,
-        equivalents=verdict.equivalents,
-        parameters=verdict.parameters,
-        unexplained=verdict.unexplained,
-        sureness=verdict.sureness,
-        ranking=verdict.ranking.assign(sim_w=[similar.get(name) for name in verdict.order]),
+    closest = fitted[0].candidate
+    # What iterates without a value of its own is one of the references of `progression`.
+    iterates = closest.learner.steps and closest.value is not None
+    return replace(
+        answer,
+        ranking=answer.ranking.assign(sim_w=[similar.get(f) for f in answer.ranking["family"]]),
         progression=progression(
-            learner, prompt.select(slice(0, SOME)), steps=steps, closest=_iterative(fitted[0])
+            learner, prompt.select(slice(0, SOME)), steps=steps,
+            closest=(fitted[0].describe(), closest.learner) if iterates else None,
         ),
-        mixture=_mixture(fitted, question) if verdict.family == "none" else (),
-        prompts=prompts,
-        points=points,
-    )
-
-
-def _iterative(closest: Fitted) -> tuple[str, Learner[Any]] | None:
-    """The closest algorithm with its description, if it iterates and is no reference already."""
-    candidate = closest.candidate
-    # Without a parameter of its own it is one of the references.
-    wanted = candidate.iterates and candidate.parameter
-    return (closest.describe(), candidate.learner) if wanted else None
+        mixture=_mixture(fitted, question) if answer.family == "none" else (),
+    )  # fmt: skip
 
 
 def _fit_families(
-    candidates: Sequence[Candidate],
-    question: Question,
-    progress: Progress | None,
-    *,
-    descents: bool,
+    candidates: Sequence[Candidate] | None, question: Question, progress: Progress | None
 ) -> list[Fitted]:
     """The closest member of every family, refined; closest first."""
     # Settings that differ in kind are fitted apart: the grid may favour the wrong one.
     kinds: dict[tuple[Family, str | None, str], list[Candidate]] = {}
-    for candidate in candidates:
+    for candidate in default_candidates(question.prompt) if candidates is None else candidates:
         kind = (candidate.family, candidate.parameter, candidate.note)
         kinds.setdefault(kind, []).append(candidate)
+    report = (lambda *_: None) if progress is None else progress
     coarse: list[Fitted] = []
     for done, ((family, _, _), members) in enumerate(kinds.items()):
-        if progress is not None:
-            progress(family.name, done, 2 * len(kinds))
+        report(family.name, done, 2 * len(kinds))
         closest = closest_of_family(members, question)
         coarse += [closest] if closest is not None else []
-    best: dict[Family, Fitted] = {}
-    if descents:
-        best[DESCENT] = fit_descent(question)
+    best = {DESCENT: fit_descent(question)} if candidates is None else {}
     least = min((one.mean for one in coarse), default=0.0)
     for done, one in enumerate(coarse):
         family = one.candidate.family
-        if progress is not None:
-            progress(family.name, len(kinds) + done, 2 * len(kinds))
+        report(family.name, len(kinds) + done, 2 * len(kinds))
         # What is far off on the grid is far off between its points.
         refined = refine(one, question) if one.mean <= WORTH_REFINING * least else one
         if family not in best or refined.mean < best[family].mean:
@@ -206,20 +182,9 @@ def _fit_families(
     return sorted(best.values(), key=lambda one: one.mean)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Verdict:
-    family: str
-    equivalents: tuple[str, ...]
-    parameters: dict[str, float | str]
-    unexplained: float
-    sureness: float
-    ranking: pd.DataFrame
-    order: tuple[str, ...]
-
-
 def _decide(
-    fitted: list[Fitted], question: Question, confidence: float, draws: int, seed: int
-) -> _Verdict:
+    learner: str, fitted: list[Fitted], question: Question, draws: int, seed: int
+) -> Identification:
     """Rank, find what cannot be told apart, and say which family it is."""
     distances = torch.stack([one.distances for one in fitted]).cpu()  # (F, P)
     number = distances.shape[1]
@@ -227,7 +192,7 @@ def _decide(
     means = times @ distances.T  # (draws, F)
     sizes = (times @ question.size.cpu()).clamp(min=1e-300)  # (draws,)
     size = max(float(question.size.mean()), 1e-300)
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     worse = (means - means[:, :1]).quantile(tail, dim=0)  # (F,)
     mean = distances.mean(dim=1)  # (F,)
     same = (worse <= 0) | (mean - mean[0] <= RESOLUTION * size)  # (F,)
@@ -243,26 +208,24 @@ def _decide(
             "unexplained": mean / size,
         }
     )
-    order = tuple(ranking["family"])
-    alike = [index for index in range(len(fitted)) if bool(same[index])]
+    alike: list[int] = same.nonzero()[:, 0].tolist()
     chosen = min(alike, key=lambda index: fitted[index].candidate.family.rank)
-    unexplained = float(mean[chosen]) / size
+    family, unexplained = fitted[chosen].candidate.family, float(mean[chosen]) / size
     # A draw agrees if the chosen family, or one that is the same, is closest and explains enough.
     closest = same[means.argmin(dim=1)]  # (draws,)
     enough = means[:, chosen] <= UNEXPLAINED * sizes  # (draws,)
-    if unexplained > UNEXPLAINED:
-        sureness = float((~enough).double().mean())
-        return _Verdict("none", (), {}, unexplained, sureness, ranking, order)
-    family = fitted[chosen].candidate.family
-    others = [order[index] for index in alike if index != chosen]
-    return _Verdict(
-        family.name,
-        (*family.equivalents, *others),
-        fitted[chosen].parameters(),
-        unexplained,
-        float((closest & enough).double().mean()),
-        ranking,
-        order,
+    known = unexplained <= UNEXPLAINED
+    others = [fitted[index].candidate.family.name for index in alike if index != chosen]
+    return Identification(
+        learner=learner,
+        family=family.name if known else "none",
+        equivalents=(*family.equivalents, *others) if known else (),
+        parameters=fitted[chosen].parameters() if known else {},
+        unexplained=unexplained,
+        sureness=float((closest & enough if known else ~enough).double().mean()),
+        ranking=ranking,
+        prompts=question.prompt.batch,
+        points=question.prompt.points,
     )
 
 
@@ -274,11 +237,11 @@ def _weight_similarity(
         return {}
     some = question.prompt.select(slice(0, SOME))
     number = max(4 * some.dims, 20)
-    own = induced_weights(learner, some, queries=number, steps=steps, seed=seed)  # (P, n, d, k)
+    weights = partial(induced_weights, prompt=some, queries=number, seed=seed)
+    own = weights(learner, steps=steps)  # (P, n, d, k)
     cosines: dict[str, float] = {}
     for one in fitted[:6]:
-        step = one.step if one.candidate.iterates else None
-        other = induced_weights(one.candidate.learner, some, queries=number, steps=step, seed=seed)
+        other = weights(one.candidate.learner, steps=one.step)  # (P, n, d, k)
         cosines[one.candidate.family.name] = float(weight_cosines(own, other)[:, 1:].mean())
     return cosines
 

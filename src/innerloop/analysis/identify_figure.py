@@ -3,9 +3,8 @@
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from innerloop.analysis.drawing import COLOURS, MARKERS
+from innerloop.analysis.drawing import COLOURS, MARKERS, plain
 from innerloop.analysis.identify import UNEXPLAINED, Identification
 
 SMALLEST = 1e-16
@@ -28,14 +27,15 @@ def _draw_ranking(axes: Axes, answer: Identification) -> None:
     table = answer.ranking
     # The last family is the farthest: its distance is not zero.
     size = float(table["spd"].iloc[-1] / max(table["unexplained"].iloc[-1], 1e-300)) or 1.0
-    parts = np.maximum(table["unexplained"].to_numpy(float), SMALLEST)  # (F,)
-    low = np.maximum(table["low"].to_numpy(float) / size, SMALLEST)  # (F,)
-    high = np.maximum(table["high"].to_numpy(float) / size, SMALLEST)  # (F,)
+    parts, low, high = (
+        np.maximum(table[name].to_numpy(float) / unit, SMALLEST)
+        for name, unit in (("unexplained", 1.0), ("low", size), ("high", size))
+    )  # (F,) each
     same = {answer.family, *answer.equivalents}
     places = np.arange(len(table))[::-1]
     colours = [COLOURS[0] if family in same else "0.45" for family in table["family"]]
-    reach = np.abs(np.stack([parts - np.minimum(low, parts), np.maximum(high, parts) - parts]))
-    axes.hlines(places, parts - reach[0], parts + reach[1], colors=colours, linewidth=2.0)
+    ends = np.minimum(low, parts), np.maximum(high, parts)  # (F,) each
+    axes.hlines(places, *ends, colors=colours, linewidth=2.0)
     axes.scatter(parts, places, c=colours, s=40, zorder=3)
     axes.axvline(UNEXPLAINED, color=COLOURS[4], linestyle="--", linewidth=1.0)
     axes.text(UNEXPLAINED * 0.9, len(table) - 0.4, "explains enough", ha="right", fontsize=8)
@@ -59,7 +59,5 @@ def _draw_steps(axes: Axes, answer: Identification) -> None:
     axes.set_yscale("symlog", linthresh=1.0)  # iteration 0 has no logarithm
     axes.set_xlabel("step of the learner (layer or loop)")
     axes.set_ylabel("best-matching iteration (SimE)")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(alpha=0.3, linewidth=0.5)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     axes.legend(frameon=False, fontsize=8)

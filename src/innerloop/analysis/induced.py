@@ -7,6 +7,7 @@ queries, one pseudo-inverse serves all of them.
 Shapes: P prompts, n points, q queries, d dimensions, k outputs, K steps.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -49,7 +50,9 @@ def induced_weights(
         some = part.ask(own.expand(part.batch, part.points, -1, -1))  # (b, n, q, d)
         with torch.no_grad():
             if every_step:
-                parts.append(_after_every_step(learner, some, inverted, steps))
+                # Fitted as they come: the answers after all steps would not fit into memory.
+                answers = answers_by_step(learner, some, steps)
+                parts.append(torch.stack([inverted @ each for each in answers]))
             else:
                 parts.append(inverted @ predict(learner, some, steps=steps).double())
     return torch.cat(parts, dim=1 if every_step else 0)  # ([K + 1,] P, n, d, k)
@@ -61,18 +64,13 @@ def bytes_asked(learner: Learner[Any], prompt: Prompt, queries: int) -> int:
     return learner.bytes_per_prompt(prompt) * queries // 2
 
 
-def _after_every_step(
-    learner: Learner[Any], prompt: Prompt, inverse: Tensor, steps: int | None
-) -> Tensor:
-    """The weights (K + 1, b, n, d, k) that fit the answers to the prompt's queries."""
+def answers_by_step(learner: Learner[Any], prompt: Prompt, steps: int | None) -> Iterator[Tensor]:
+    """Yield predictions (P, n[, q], k) in float64 before the first step and after each."""
     if not learner.traits.causal:
-        return inverse @ trajectory(learner, prompt, steps=steps).predictions.double()
-    # Fitted as they come: the answers after all steps at once would not fit into memory.
-    fitted = [
-        inverse @ learner.read(prompt, state).double()  # (b, n, d, k)
-        for state in iterate(learner, prompt, steps=steps)
-    ]
-    return torch.stack(fitted)
+        yield from trajectory(learner, prompt, steps=steps).predictions.double()
+        return
+    for state in iterate(learner, prompt, steps=steps):
+        yield learner.read(prompt, state).double()
 
 
 def _queries(prompt: Prompt, queries: int | Tensor, seed: int) -> Tensor:
@@ -81,10 +79,9 @@ def _queries(prompt: Prompt, queries: int | Tensor, seed: int) -> Tensor:
         raise PromptError(
             "induced weights need prompts of pairs: in a stream no other x can be asked."
         )
-    if isinstance(queries, Tensor):
-        asked = queries
-    else:
-        shape = (max(0, queries), prompt.dims)
+    asked = queries  # (q, d) or (P, q, d)
+    if not isinstance(asked, Tensor):
+        shape = (max(0, asked), prompt.dims)
         asked = torch.randn(shape, dtype=torch.float64, generator=seeded(seed))  # (q, d)
     own = (prompt.batch,) if asked.ndim == 3 else ()
     number = asked.shape[-2] if asked.ndim > 1 else 0

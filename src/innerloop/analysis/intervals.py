@@ -122,9 +122,14 @@ class Averages(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         """The averages of one measure, ([D,] *axes)."""
         if name not in self._known:
-            one = self._measures[name]
+            one, drawn = self._measures[name], None
+            if self._draws is not None:
+                if one.prompts not in self._drawn:
+                    generator = seeded(0) if self._generator is None else self._generator()
+                    self._drawn[one.prompts] = resample(one.prompts, self._draws, generator)
+                drawn = self._drawn[one.prompts]  # (D, P)
             self._known[name] = average(
-                one.values, counted=one.counted, kind=one.average, drawn=self._draws_of(one.prompts)
+                one.values, counted=one.counted, kind=one.average, drawn=drawn
             )
         return self._known[name]
 
@@ -146,14 +151,6 @@ class Averages(Mapping[str, Tensor]):
     def __len__(self) -> int:
         """How many measures there are."""
         return len(self._measures)
-
-    def _draws_of(self, prompts: int) -> Tensor | None:
-        if self._draws is None:
-            return None
-        if prompts not in self._drawn:
-            generator = seeded(0) if self._generator is None else self._generator()
-            self._drawn[prompts] = resample(prompts, self._draws, generator)  # (D, P)
-        return self._drawn[prompts]
 
 
 Statistic = Callable[[Averages], Tensor]
@@ -191,12 +188,12 @@ def estimate(
     values = tuple(float(statistic(Averages(measures))) for measures in seeds)
     if len(values) == 1:
         several = statistic(Averages(seeds[0], draws=draws, generator=generator))  # (D,) or ()
-        low, high = ends(several.double().expand(draws), confidence=confidence)  # () each
-        return Estimate(value=values[0], low=float(low), high=float(high), seeds=values)
-    whole = across_seeds(torch.tensor(values, dtype=torch.float64), log=log, confidence=confidence)
-    return Estimate(
-        value=float(whole.value), low=float(whole.low), high=float(whole.high), seeds=values
-    )
+        value, (low, high) = values[0], ends(several.double().expand(draws), confidence=confidence)
+    else:
+        each = torch.tensor(values, dtype=torch.float64)  # (S,)
+        whole = across_seeds(each, log=log, confidence=confidence)
+        value, low, high = float(whole.value), whole.low, whole.high
+    return Estimate(value=value, low=float(low), high=float(high), seeds=values)
 
 
 def ends(
@@ -230,11 +227,8 @@ def across_seeds(values: Tensor, *, log: bool = False, confidence: float = CONFI
     finite = scaled.isfinite().all(dim=0)  # (..)
     usable = torch.where(finite, scaled, 0.0)  # (S, ..)
     middle = usable.mean(dim=0)  # (..)
-    half = (
-        float(stats.t.ppf((1 + _checked(confidence)) / 2, number - 1))
-        * usable.std(dim=0, correction=1)
-        / math.sqrt(number)
-    )  # (..)
+    quantile = float(stats.t.ppf((1 + _checked(confidence)) / 2, number - 1))
+    half = quantile * usable.std(dim=0, correction=1) / math.sqrt(number)  # (..)
     same = torch.where((values == values[0]).all(dim=0), values[0], torch.nan)  # (..)
     value, low, high = (
         torch.where(finite, each.exp() if log else each, same)  # (..)

@@ -8,26 +8,26 @@ Shapes: P prompts, n points, k outputs, A and C steps of the two learners, 0 ste
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pandas as pd
 import torch
 from torch import Tensor
 
 from innerloop.analysis.distances import finite
-from innerloop.analysis.induced import induced_weights
+from innerloop.analysis.induced import answers_by_step, induced_weights
 from innerloop.analysis.intervals import average
 from innerloop.analysis.measured import Measured
 from innerloop.analysis.similarity import counted_positions
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, unknown
-from innerloop.core.iterate import iterate, trajectory
+from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.learners import GradientDescent, Newton
 
 Measure = Literal["sim_e", "sim_w", "spd"]
-MEASURES: tuple[Measure, ...] = ("sim_e", "sim_w", "spd")
+MEASURES: tuple[Measure, ...] = get_args(Measure)
 
 FALLS = 0.9
 """A step has done something if it leaves less than this part of the error of the one before."""
@@ -43,19 +43,16 @@ def match(
     measure: Measure = "sim_e",
     steps: int | None = None,
     queries: int | Tensor = 100,
-    exact: bool = False,
-    seed: int = 0,
 ) -> Measured:
     """The similarity of all steps of two learners on each prompt: axes ("step", "match").
 
     SimE and SimW are cosines and SPD is a distance, as in `similarity`; `best_matches` knows. The
     first learner takes `steps`, the second its default number. The queries of SimW are those of
-    `induced_weights`; with `exact`, the second is a linear learner, whose own weights are taken.
+    `induced_weights`.
     """
-    return match_all(
-        first, {second.name: second}, prompt, measure=measure, steps=steps, queries=queries,
-        exact=exact, seed=seed,
-    )[second.name]  # fmt: skip
+    several = {second.name: second}
+    matches = match_all(first, several, prompt, measure=measure, steps=steps, queries=queries)
+    return matches[second.name]
 
 
 def match_all(
@@ -67,12 +64,12 @@ def match_all(
     steps: int | None = None,
     queries: int | Tensor = 100,
     exact: bool = False,
-    seed: int = 0,
     axes: tuple[str, str] = ("step", "match"),
 ) -> dict[str, Measured]:
     """`match` with each of several learners by label, for which the first is run only once.
 
-    `axes` name the steps of the first and of the others, such as ("layer", "step").
+    With `exact`, the others are linear learners, and SimW takes their own weights. `axes` name the
+    steps of the first and of the others, such as ("layer", "step").
     """
     if measure not in MEASURES:
         raise ConfigurationError(unknown("measure", measure, MEASURES))
@@ -82,11 +79,16 @@ def match_all(
     parts: dict[str, list[Tensor]] = {label: [] for label in others}
     for which, part in in_parts(prompt, rows):
         asked = queries[which] if isinstance(queries, Tensor) and queries.ndim == 3 else queries
-        compared = partial(_compared, prompt=part, measure=measure, queries=asked, seed=seed)
+        compared = partial(_compared, prompt=part, measure=measure, queries=asked)
         own = torch.stack(list(compared(first, steps=taken)), dim=1)  # (b, A, m)
         for label, other in others.items():
             several = compared(other, steps=other.steps, exact=exact)
-            columns = [_similarities(own, each, part, measure) for each in several]  # (b, A) each
+            columns = [
+                (own - each[:, None]).square().sum(dim=2)
+                if measure == "spd"
+                else (own @ each[..., None])[..., 0]
+                for each in several
+            ]  # (b, A) each
             parts[label].append(torch.stack(columns, dim=2))  # (b, A, C)
     some = counted_positions(prompt, empty=measure == "spd").any(dim=1)[:, None, None]  # (P, 1, 1)
     return {
@@ -106,53 +108,32 @@ def _compared(
     measure: Measure,
     steps: int,
     queries: int | Tensor,
-    seed: int,
     exact: bool = False,
 ) -> Iterator[Tensor]:
-    """What is compared of each step, (b, m): directions for cosines, else answers."""
+    """What is compared of each step, (b, m): directions for cosines, else scaled answers."""
     counted = counted_positions(prompt, empty=measure == "spd")[..., None]  # (b, n, 1)
+    number = counted.sum(dim=1).clamp(min=1).double() * prompt.outputs  # (b, 1)
     if measure == "sim_w":
-        number = counted.sum(dim=(1, 2)).clamp(min=1) * prompt.outputs  # (b,)
         several = (
             (learner.weights(prompt, state) for state in iterate(learner, prompt, steps=steps))
             if exact
-            else induced_weights(
-                learner, prompt, queries=queries, steps=steps, every_step=True, seed=seed
-            )
+            else induced_weights(learner, prompt, queries=queries, steps=steps, every_step=True)
         )  # K + 1 of (b, n, d, k)
         for weights in several:
             each = _unit(weights.mT) * counted[..., None]  # (b, n, k, d)
-            yield each.flatten(1) / number[:, None].double().sqrt()
+            yield each.flatten(1) / number.sqrt()
         return
-    for answers in _answers(learner, prompt, steps):
+    for answers in answers_by_step(learner, prompt, steps):
         if measure == "spd":
-            yield (finite(answers) * counted).flatten(1)
+            yield (finite(answers) * counted).flatten(1) / number.sqrt()
         else:
             yield _unit(((finite(answers) - prompt.ys.double()) * counted).flatten(1))
-
-
-def _answers(learner: Learner[Any], prompt: Prompt, steps: int) -> Iterator[Tensor]:
-    """Predictions (b, n, k) in float64 after each step."""
-    if not learner.traits.causal:
-        yield from trajectory(learner, prompt, steps=steps).predictions.double()
-        return
-    for state in iterate(learner, prompt, steps=steps):
-        yield learner.read(prompt, state).double()
-
-
-def _similarities(own: Tensor, other: Tensor, prompt: Prompt, measure: Measure) -> Tensor:
-    """Cosines of directions (b, A, m) and (b, m), or mean squares of differences: (b, A)."""
-    if measure != "spd":
-        return (own @ other[..., None])[..., 0]
-    number = counted_positions(prompt).sum(dim=1).clamp(min=1) * prompt.outputs  # (b,)
-    return (own - other[:, None]).square().sum(dim=2) / number[:, None]
 
 
 def _unit(vectors: Tensor) -> Tensor:
     """Vectors (.., m) at length 1; those of length 0, and what is not finite, become zero."""
     length = vectors.norm(dim=-1, keepdim=True)  # (.., 1)
-    usable = torch.isfinite(length) & (length > 0)  # (.., 1)
-    return torch.where(usable, vectors / length.masked_fill(~usable, 1.0), 0.0)
+    return torch.where(length.isfinite() & (length > 0), vectors / length, 0.0)
 
 
 def best_matches(similarity: Tensor, measure: Measure = "sim_e") -> Tensor:

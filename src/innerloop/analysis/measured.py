@@ -6,6 +6,7 @@ Shapes: P prompts; ".." are the named axes.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from typing import Any, Literal
 
 import pandas as pd
@@ -16,9 +17,9 @@ from innerloop.analysis.intervals import (
     CONFIDENCE,
     DRAWS,
     Average,
-    Averages,
     Estimate,
     Interval,
+    Statistic,
     across_seeds,
     average,
     ends,
@@ -98,12 +99,12 @@ class Measured:
         for place, one in enumerate(several):
             where = (place, *(slice(size) for size in one.values.shape))
             values[where] = one.values
-            counted[where] = True if one.counted is None else one.counted
-        first = several[0]
+            counted[where] = one.mask
+        first, longest = several[0], max(several, key=lambda one: sum(map(len, one.ticks.values())))
         return replace(
             first, values=values.transpose(0, 1), axes=(axis, *first.axes), label="",
             counted=None if bool(counted.all()) else counted.transpose(0, 1),
-            ticks={**max((one.ticks for one in several), key=_most), axis: list(measures)},
+            ticks={**longest.ticks, axis: list(measures)},
         )  # fmt: skip
 
     @classmethod
@@ -115,7 +116,7 @@ class Measured:
         everything = all(one.counted is None for one in seeds)
         return replace(
             seeds[0], values=torch.cat([one.values for one in seeds]), seed=number,
-            counted=None if everything else torch.cat([_mask(one) for one in seeds]),
+            counted=None if everything else torch.cat([one.mask for one in seeds]),
         )  # fmt: skip
 
     @property
@@ -123,35 +124,38 @@ class Measured:
         """How many prompts there are."""
         return len(self.values)
 
+    @property
+    def mask(self) -> Tensor:
+        """(P, ..) bool: the entries that count."""
+        everything = torch.ones_like(self.values, dtype=torch.bool)  # (P, ..)
+        return everything if self.counted is None else self.counted
+
     def __truediv__(self, by: float | Tensor) -> "Measured":
         """Every value over a number, or over a tensor (..) that is the same for all prompts."""
         return replace(self, values=self.values / by)
 
     def __sub__(self, other: "Measured") -> "Measured":
         """The difference of two measures on each prompt."""
-        counted = None
-        if self.counted is not None or other.counted is not None:
-            counted = _mask(self) & _mask(other)  # (P, ..)
+        everything = self.counted is None and other.counted is None
+        counted = None if everything else self.mask & other.mask  # (P, ..)
         return replace(self, values=self.values - other.values, counted=counted, scale="linear")
 
     def at(self, **positions: Position) -> "Measured":
         """Some places along axes: `at(step=-1, examples=slice(1, None))`."""
-        index: list[Any] = [slice(None)] * self.values.ndim
-        ticks = dict(self.ticks)
-        for axis, position in positions.items():
+        values, counted, ticks = self.values, self.counted, dict(self.ticks)
+        # One axis at a time, from the last: torch would join two lists of places into pairs.
+        for axis in sorted(positions, key=self._axis, reverse=True):
+            position = positions[axis]
             where = position if isinstance(position, int | slice) else list(position)
-            index[self._axis(axis)] = where
+            part = (slice(None),) * self._axis(axis) + (where,)
+            values, counted = values[part], None if counted is None else counted[part]
+            places = self._places(axis)
             if isinstance(where, int):
                 ticks.pop(axis, None)
             else:
-                places = self._places(axis)
-                kept = [places[i] for i in where] if isinstance(where, list) else places[where]
-                ticks[axis] = kept
-        values, counted = self.values, self.counted
-        # One axis at a time, from the last: torch would join two lists of places into pairs.
-        for place in reversed(range(self.values.ndim)):
-            part = (slice(None),) * place + (index[place],)
-            values, counted = values[part], None if counted is None else counted[part]
+                ticks[axis] = (
+                    [places[i] for i in where] if isinstance(where, list) else places[where]
+                )
         dropped = {axis for axis, position in positions.items() if isinstance(position, int)}
         return replace(
             self, values=values, counted=counted, ticks=ticks,
@@ -185,9 +189,7 @@ class Measured:
         """The average over prompts with its interval, (..) each; across seeds for several."""
         value = average(self.values, counted=self.counted, kind=self.average)  # (..)
         if self.seed is not None:
-            each = torch.stack([average(one.values, counted=one.counted, kind=one.average)
-                                for one in self.by_seed()])  # (S, ..)  # fmt: skip
-            whole = across_seeds(each, log=self.scale == "log", confidence=confidence)
+            whole = across_seeds(self._seeds(), log=self.scale == "log", confidence=confidence)
             return Interval(value, whole.low, whole.high)
         drawn = resample(self.prompts, draws, generator or seeded(0))  # (D, P)
         several = average(self.values, counted=self.counted, kind=self.average, drawn=drawn)
@@ -200,16 +202,24 @@ class Measured:
             return [self]
         return [
             replace(
-                self,
-                values=self.values[chosen],
-                seed=None,
+                self, values=self.values[chosen], seed=None,
                 counted=None if self.counted is None else self.counted[chosen],
             )
             for chosen in (self.seed == number for number in self.seed.unique())
-        ]
+        ]  # fmt: skip
+
+    def _seeds(self) -> Tensor:
+        """The averages of the seeds: (S, ..)."""
+        return torch.stack(
+            [average(one.values, counted=one.counted, kind=one.average) for one in self.by_seed()]
+        )
 
     def table(
-        self, *, draws: int = DRAWS, generator: torch.Generator | None = None
+        self,
+        *,
+        confidence: float = CONFIDENCE,
+        draws: int = DRAWS,
+        generator: torch.Generator | None = None,
     ) -> pd.DataFrame:
         """One row per place: keys, label, axes, mean, median, low, high, seed low, seed high.
 
@@ -218,20 +228,8 @@ class Measured:
         """
         # What is not shown is not resampled either.
         shown = self.at(**self.shown) if self.shown else self
-        places = [
-            (
-                tuple(index),
-                [shown._places(axis)[i] for axis, i in zip(self.axes, index, strict=True)],
-            )
-            for index in torch.ones(shown.values.shape[1:]).nonzero().tolist()
-        ]
-        some = torch.ones(shown.values.shape[1:], dtype=torch.bool)  # (..)
-        if shown.counted is not None:
-            some = shown.counted.any(dim=0)  # (..)
-        interval = shown.interval(draws=draws, generator=generator)
-        each = torch.stack(
-            [average(one.values, counted=one.counted, kind=one.average) for one in shown.by_seed()]
-        )  # (S, ..)
+        interval = shown.interval(confidence=confidence, draws=draws, generator=generator)
+        each = shown._seeds()  # (S, ..)
         columns = {
             "mean": average(shown.values, counted=shown.counted),
             "median": average(shown.values, counted=shown.counted, kind="median"),
@@ -240,14 +238,14 @@ class Measured:
             "seed low": each.amin(dim=0),
             "seed high": each.amax(dim=0),
         }  # (..) each
+        places = list(product(*(shown._places(axis) for axis in self.axes)))
+        table = pd.DataFrame(places, columns=list(self.axes)).assign(
+            **{name: column.flatten().numpy() for name, column in columns.items()}
+        )
         label = {"label": self.label} if self.label else {}
-        rows = [
-            {**self.keys, **label, **dict(zip(self.axes, names, strict=True)),
-             **{name: float(column[index]) for name, column in columns.items()}}
-            for index, names in places
-            if bool(some[index])
-        ]  # fmt: skip
-        return pd.DataFrame(rows)
+        for place, (name, value) in enumerate({**self.keys, **label}.items()):
+            table.insert(place, name, value)
+        return table.loc[shown.mask.any(dim=0).flatten().tolist()].reset_index(drop=True)
 
     def _axis(self, name: str) -> int:
         """The dimension of a named axis."""
@@ -257,17 +255,6 @@ class Measured:
 
     def _places(self, axis: str) -> list[Any]:
         return list(self.ticks.get(axis, range(self.values.shape[self._axis(axis)])))
-
-
-def _mask(measured: Measured) -> Tensor:
-    """What counts, as a mask: (P, ..)."""
-    if measured.counted is not None:
-        return measured.counted
-    return torch.ones_like(measured.values, dtype=torch.bool)
-
-
-def _most(ticks: Mapping[str, Sequence[Any]]) -> int:
-    return sum(len(places) for places in ticks.values())
 
 
 def ratio(first: Measured, second: Measured, *, draws: int = DRAWS, seed: int = 0) -> Estimate:
@@ -281,11 +268,7 @@ def difference(first: Measured, second: Measured, *, draws: int = DRAWS, seed: i
 
 
 def _compare(
-    statistic: Callable[[Averages], Tensor],
-    first: Measured,
-    second: Measured,
-    draws: int,
-    seed: int,
+    statistic: Statistic, first: Measured, second: Measured, draws: int, seed: int
 ) -> Estimate:
     pairs = zip(first.by_seed(), second.by_seed(), strict=True)
     seeds = [{"first": one, "second": other} for one, other in pairs]

@@ -51,14 +51,11 @@ def hidden_states(
             features = learner.hidden_states.features(part, state)[:, :tokens]  # (b, T, D)
             if kept is None:
                 shape = (len(steps), prompt.batch, *features.shape[1:])
-                kept = torch.empty(shape, dtype=_dtype(features), device=features.device)
+                dtype = torch.promote_types(features.dtype, torch.float32)
+                kept = torch.empty(shape, dtype=dtype, device=features.device)
             kept[steps.index(step), which] = features
     assert kept is not None
     return kept
-
-
-def _dtype(features: Tensor) -> torch.dtype:
-    return torch.float64 if features.dtype == torch.float64 else torch.float32
 
 
 def steps_at_once(
@@ -75,4 +72,5 @@ def steps_at_once(
     held = max(training.batch, held_out.batch) * tokens * width
     batch = settings.batch * (tokens * width + prefixes * (4 * tokens + 6 * width))
     trained = 4 * prefixes * (width * settings.hidden + settings.hidden + width + tokens)
-    return rows_within_budget((held + batch + trained) * _dtype(features).itemsize)
+    size = torch.promote_types(features.dtype, torch.float32).itemsize
+    return rows_within_budget((held + batch + trained) * size)

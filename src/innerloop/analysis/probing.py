@@ -85,11 +85,8 @@ class Probing:
         }  # (S, p) each
         if self.control is not None:
             interval = self.control.interval(draws=draws)
-            columns |= {
-                "control": interval.value,
-                "control low": interval.low,
-                "control high": interval.high,
-            }
+            columns |= {"control": interval.value}
+            columns |= {"control low": interval.low, "control high": interval.high}
         table = self.errors.table(draws=draws)
         return table.assign(**{name: column.flatten().tolist() for name, column in columns.items()})
 
@@ -118,12 +115,19 @@ def probe(
     the empty one; a learner that is not causal has the last prefix only. `axis` names the steps.
     """
     if held_out is None:
-        prompts, held_out = _split(prompts)
+        if prompts.batch < 2:
+            raise PromptError("one prompt cannot be split: give two at least, or held-out prompts.")
+        cut = prompts.batch - max(1, prompts.batch // 4)
+        prompts, held_out = prompts.select(slice(0, cut)), prompts.select(slice(cut, None))
     steps, prefixes = _places(learner, prompts, at_steps, at_prefixes)
     several = [prompts] if control is None else [prompts, control]
-    several = [without_questions(learner, training) for training in several]
-    held_out = without_questions(learner, held_out)
-    _require_alike(*several, held_out)
+    *several, held_out = (without_questions(learner, one) for one in (*several, held_out))
+    kinds = [(one.points, one.dims, one.outputs, one.layout) for one in (*several, held_out)]
+    if len(set(kinds)) > 1:
+        raise PromptError(
+            "probes are trained and tested on prompts of (points, dims, outputs, layout) "
+            f"{', '.join(map(str, kinds))}: give the same for all."
+        )
     index = torch.tensor(prefixes, device=held_out.xs.device)  # (p,)
     visible = visible_tokens(learner, held_out, prefixes)  # (p, T)
 
@@ -134,23 +138,19 @@ def probe(
             label=learner.name if label is None else label,
         )  # fmt: skip
 
-    measures: list[Measured] = []
-    attention: list[Tensor] = []
-    for training in several:
-        *errors, weights = _train_and_test(
-            learner, training, held_out, target, steps, index, visible, settings, seed
-        )  # (S, p, P') and (S, p, P), (S, p, T)
-        measures += map(measured, errors)
-        attention.append(weights)
+    (errors, fitted, attention), *controls = (
+        _train_and_test(learner, training, held_out, target, steps, index, visible, settings, seed)
+        for training in several
+    )  # (S, p, P'), (S, p, P), (S, p, T) each
     wanted = _targets(target, held_out)[:, index]  # (P', p, m)
     variances = wanted.double().var(dim=0, correction=0).mean(dim=1).cpu()  # (p,)
     return Probing(
-        errors=measures[0],
-        training=measures[1],
-        control=None if control is None else measures[2],
-        control_training=None if control is None else measures[3],
+        errors=measured(errors),
+        training=measured(fitted),
+        control=measured(controls[0][0]) if controls else None,
+        control_training=measured(controls[0][1]) if controls else None,
         variances=variances / held_out.dims,
-        attention=attention[0],
+        attention=attention,
     )
 
 
@@ -224,20 +224,3 @@ def _places(
             f"its last prefix, {last}, and shorter prompts for shorter ones."
         )
     return steps, prefixes
-
-
-def _split(prompts: Prompt) -> tuple[Prompt, Prompt]:
-    """Three quarters to train on, and the rest."""
-    if prompts.batch < 2:
-        raise PromptError("one prompt cannot be split: give two at least, or held-out prompts.")
-    cut = prompts.batch - max(1, prompts.batch // 4)
-    return prompts.select(slice(0, cut)), prompts.select(slice(cut, None))
-
-
-def _require_alike(*several: Prompt) -> None:
-    kinds = [(part.points, part.dims, part.outputs, part.layout) for part in several]
-    if len(set(kinds)) > 1:
-        raise PromptError(
-            "probes are trained and tested on prompts of (points, dims, outputs, layout) "
-            f"{', '.join(map(str, kinds))}: give the same for all."
-        )

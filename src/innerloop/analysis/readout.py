@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from innerloop.analysis.similarity import counted_positions
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.iterate import iterate
@@ -128,18 +129,16 @@ def fit_readouts(
         raise PromptError(
             "readouts are fitted to the ys of a prompt: give prompts without queries."
         )
-    if prompts.scored is not None and not bool(prompts.scored.any()):
+    if not bool(counted_positions(prompts).any()):
         raise PromptError("the prompts score no position: there is nothing to fit.")
     sums = [_Sums() for _ in range(total + 1)]
     for part, chosen, answers in _parts(learner, prompts):
         for each, state in zip(sums, iterate(learner, part, steps=total), strict=True):
             inputs = learner.hidden_states.readout_inputs(part, state)  # (b, n[, q], D)
             each.add(inputs[chosen], answers)  # (N, D), (N, k)
-    solved = [each.solve(penalty) for each in sums]  # ((D, k), (k,)) each
+    weights, biases = zip(*(each.solve(penalty) for each in sums), strict=True)  # (D, k), (k,)
     return ReadoutLearner(
-        learner=learner,
-        readouts=torch.stack([weights for weights, _ in solved]),
-        biases=torch.stack([bias for _, bias in solved]),
+        learner=learner, readouts=torch.stack(weights), biases=torch.stack(biases)
     )
 
 
@@ -149,10 +148,7 @@ def _parts(learner: Learner[Any], prompt: Prompt) -> Iterator[tuple[Prompt, Tens
     A learner that is not causal meets one prefix at a time, and is read at its last point.
     """
     rows = rows_within_budget(learner.bytes_per_prompt(prompt))
-    scored = prompt.scored
-    if scored is None:
-        shape = (prompt.batch, prompt.points)
-        scored = torch.ones(shape, dtype=torch.bool, device=prompt.xs.device)  # (B, n)
+    scored = counted_positions(prompt)  # (B, n)
     if learner.traits.causal:
         for which, part in in_parts(prompt, rows):
             chosen = scored[which]  # (b, n)

@@ -7,7 +7,7 @@ prompt; `mean("examples")` averages over prefixes, `interval()` over prompts.
 Shapes: P prompts, n points, d dimensions, k outputs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from innerloop.analysis.induced import bytes_asked, induced_weights
-from innerloop.analysis.intervals import CONFIDENCE, DRAWS, Averages, Interval, ends, seeded
+from innerloop.analysis.intervals import DRAWS, Averages, Interval, ends
 from innerloop.analysis.measured import Measured
 from innerloop.core.chunks import map_prompts, rows_within_budget
 from innerloop.core.errors import PromptError
@@ -34,8 +34,8 @@ def spd(
 
     The papers divide them by d; divide by the task's scale.
     """
-    one, other = _predictions(first, second, prompt, steps)  # (P, n[, q], k) each
-    return _by_examples(prediction_differences(one, other), prompt, "SPD")
+    one, other = _of_both(partial(predict_in_parts, prompt=prompt), first, second, steps)
+    return by_examples(prediction_differences(one, other), prompt, "SPD")
 
 
 def ilw(
@@ -45,11 +45,11 @@ def ilw(
     *,
     steps: Steps = (None, None),
     queries: int | Tensor = 100,
-    seed: int = 0,
 ) -> Measured:
     """Squared distances |w_a - w_b|^2 of implicit linear weights, by examples."""
-    one, other = _weights(first, second, prompt, steps, queries, seed)  # (P, n, d, k) each
-    return _by_examples(weight_differences(one, other), prompt, "ILW")
+    weights = partial(induced_weights, prompt=prompt, queries=queries)
+    one, other = _of_both(weights, first, second, steps)  # (P, n, d, k) each
+    return by_examples(weight_differences(one, other), prompt, "ILW")
 
 
 def sim_e(
@@ -62,18 +62,12 @@ def sim_e(
     """
     one, other, counted = _residuals(first, second, prompt, steps)  # (P, n, k) twice, (P, n)
     some = counted.any(dim=1)  # (P,): a prompt without residuals says nothing
-    return Measured(values=error_cosines(one, other), counted=some, label="SimE")
+    values = cosines(one.flatten(1), other.flatten(1))  # (P,)
+    return Measured(values=values, counted=some, label="SimE")
 
 
 def sim_e_by_examples(
-    first: Learner[Any],
-    second: Learner[Any],
-    prompt: Prompt,
-    *,
-    steps: Steps = (None, None),
-    confidence: float = CONFIDENCE,
-    draws: int = DRAWS,
-    seed: int = 0,
+    first: Learner[Any], second: Learner[Any], prompt: Prompt, *, steps: Steps = (None, None)
 ) -> Interval:
     """The cosine over prompts of the two learners' residuals at each prefix, (n,) each.
 
@@ -85,8 +79,7 @@ def sim_e_by_examples(
         for name, left, right in (("both", one, other), ("one", one, one), ("other", other, other))
     }
     nothing = ~counted.any(dim=0).cpu()  # (n,)
-    several = Averages(measures, draws=draws, generator=partial(seeded, seed))
-    low, high = ends(_cosine_of_sums(several), confidence=confidence)  # (n,) each
+    low, high = ends(_cosine_of_sums(Averages(measures, draws=DRAWS)))  # (n,) each
     value = _cosine_of_sums(Averages(measures))  # (n,)
     return Interval(*(each.masked_fill(nothing, torch.nan) for each in (value, low, high)))
 
@@ -106,27 +99,21 @@ def sim_w(
     *,
     steps: Steps = (None, None),
     queries: int | Tensor = 100,
-    seed: int = 0,
 ) -> Measured:
     """Similarity of induced weights: their cosine by examples, from one example on."""
-    one, other = _weights(first, second, prompt, steps, queries, seed)  # (P, n, d, k) each
-    return _by_examples(weight_cosines(one, other), prompt, "SimW", empty=False)
+    weights = partial(induced_weights, prompt=prompt, queries=queries)
+    one, other = _of_both(weights, first, second, steps)  # (P, n, d, k) each
+    return by_examples(weight_cosines(one, other), prompt, "SimW", empty=False)
 
 
 def prediction_differences(one: Tensor, other: Tensor) -> Tensor:
     """Squared differences of predictions (P, n[, q], k), averaged to (P, n)."""
-    squares = (one.double() - other.double()).square()  # (P, n[, q], k)
-    return squares.flatten(2).mean(dim=2)
+    return (one.double() - other.double()).square().flatten(2).mean(dim=2)
 
 
 def weight_differences(one: Tensor, other: Tensor) -> Tensor:
     """Squared distances of weights (.., P, n, d, k): (.., P, n)."""
     return (one - other).square().sum(dim=(-2, -1))
-
-
-def error_cosines(one: Tensor, other: Tensor) -> Tensor:
-    """Cosines of residuals (.., P, n, k) over prefixes and outputs: (.., P)."""
-    return cosines(one.flatten(-2), other.flatten(-2))
 
 
 def weight_cosines(one: Tensor, other: Tensor) -> Tensor:
@@ -163,31 +150,16 @@ def _residuals(
     ys, counted = prompt.ys.double(), counted_positions(prompt, empty=False)  # (P, n, k), (P, n)
     one, other = (
         (each.double() - ys).masked_fill(~counted[..., None], 0.0)
-        for each in _predictions(first, second, prompt, steps)
+        for each in _of_both(partial(predict_in_parts, prompt=prompt), first, second, steps)
     )  # (P, n, k) each
     return one, other, counted
 
 
-def _predictions(
-    first: Learner[Any], second: Learner[Any], prompt: Prompt, steps: Steps
+def _of_both(
+    measure: Callable[..., Tensor], first: Learner[Any], second: Learner[Any], steps: Steps
 ) -> tuple[Tensor, Tensor]:
-    one, other = (
-        predict_in_parts(learner, prompt, steps=taken)
-        for learner, taken in zip((first, second), steps, strict=True)
-    )  # (P, n[, q], k) each
-    return one, other
-
-
-def _weights(
-    first: Learner[Any],
-    second: Learner[Any],
-    prompt: Prompt,
-    steps: Steps,
-    queries: int | Tensor,
-    seed: int,
-) -> tuple[Tensor, Tensor]:
-    one = induced_weights(first, prompt, queries=queries, steps=steps[0], seed=seed)
-    return one, induced_weights(second, prompt, queries=queries, steps=steps[1], seed=seed)
+    """What a function of a learner and its steps gives for both."""
+    return measure(first, steps=steps[0]), measure(second, steps=steps[1])
 
 
 def counted_positions(prompt: Prompt, *, empty: bool = True) -> Tensor:
@@ -200,6 +172,7 @@ def counted_positions(prompt: Prompt, *, empty: bool = True) -> Tensor:
     return counted
 
 
-def _by_examples(values: Tensor, prompt: Prompt, label: str, *, empty: bool = True) -> Measured:
+def by_examples(values: Tensor, prompt: Prompt, label: str, *, empty: bool = True) -> Measured:
+    """Values (P, n) at all prefixes, or at all but the empty one."""
     counted = counted_positions(prompt, empty=empty)  # (P, n)
     return Measured(values=values, axes=("examples",), counted=counted, label=label)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from innerloop.analysis.induced import induced_weights
 from innerloop.analysis.measured import Measured
-from innerloop.analysis.similarity import counted_positions
+from innerloop.analysis.similarity import by_examples
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import PromptError
 from innerloop.core.learner import Learner
@@ -38,7 +38,7 @@ def span_test(
     """
     weights = induced_weights(learner, prompt, queries=queries, steps=steps, seed=seed)
     outside = outside_span(weights, prompt)[0]  # (P, n)
-    return _by_examples(outside, prompt, learner.name if label is None else label)
+    return _from_one_on(outside, prompt, learner.name if label is None else label)
 
 
 def span_chance(prompt: Prompt) -> Measured:
@@ -46,15 +46,13 @@ def span_chance(prompt: Prompt) -> Measured:
     none = torch.zeros(prompt.batch, prompt.points, prompt.dims, prompt.outputs)  # (P, n, d, k)
     ranks = outside_span(none, prompt)[1]  # (P, n)
     chance = chance_outside(ranks, prompt.dims, prompt.outputs)  # (P, n)
-    return _by_examples(chance, prompt, "a direction at random")
+    return _from_one_on(chance, prompt, "a direction at random")
 
 
-def _by_examples(values: Tensor, prompt: Prompt, label: str) -> Measured:
+def _from_one_on(values: Tensor, prompt: Prompt, label: str) -> Measured:
     if prompt.points < 2:
         raise PromptError("the prompt has one point and no examples: give at least two points.")
-    counted = counted_positions(prompt)  # (P, n)
-    whole = Measured(values=values, axes=("examples",), label=label, counted=counted)
-    return whole.at(examples=slice(1, None))
+    return by_examples(values, prompt, label).at(examples=slice(1, None))
 
 
 def outside_span(weights: Tensor, prompt: Prompt) -> tuple[Tensor, Tensor]:
@@ -64,7 +62,14 @@ def outside_span(weights: Tensor, prompt: Prompt) -> tuple[Tensor, Tensor]:
     ranks: list[Tensor] = []
     for some, part in in_parts(prompt, rows):
         basis = nested_basis(part)  # (b, n - 1, d)
-        parts.append(_relative_residual(weights[some].double(), basis))
+        own = weights[some].double()  # (b, n, d, k)
+        flat = own.transpose(1, 2).flatten(2)  # (b, d, n k)
+        inside = (basis @ flat).unflatten(2, own.shape[1::2])  # (b, n - 1, n, k)
+        seen = torch.ones_like(inside[0, ..., 0], dtype=torch.bool).triu(1)  # (n - 1, n)
+        inside = inside.masked_fill(~seen[..., None], 0.0).flatten(2)  # (b, n - 1, n k)
+        outside = (flat - basis.mT @ inside).unflatten(2, own.shape[1::2])  # (b, d, n, k)
+        size = own.norm(dim=(2, 3))  # (b, n)
+        parts.append(outside.norm(dim=(1, 3)) / size.masked_fill(size == 0, 1.0))
         new = (basis != 0).any(dim=2).double().cumsum(dim=1)  # (b, n - 1)
         ranks.append(torch.cat([torch.zeros_like(new[:, :1]), new], dim=1))  # (b, n)
     return torch.cat(parts), torch.cat(ranks)
@@ -105,15 +110,3 @@ def nested_basis(prompt: Prompt) -> Tensor:
         new = size > tolerance * xs[:, i].norm(dim=1, keepdim=True)  # (P, 1)
         basis[:, i] = torch.where(new, left[..., 0] / size.masked_fill(~new, 1.0), 0.0)
     return basis
-
-
-def _relative_residual(weights: Tensor, basis: Tensor) -> Tensor:
-    """|w - Pw| / |w| (b, n) of weights (b, n, d, k), the prefixes' rows (b, n - 1, d) given."""
-    batch, points, dims, outputs = weights.shape
-    flat = weights.transpose(1, 2).reshape(batch, dims, points * outputs)  # (b, d, n k)
-    parts = (basis @ flat).reshape(batch, points - 1, points, outputs)  # (b, n - 1, n, k)
-    seen = torch.ones(points - 1, points, dtype=torch.bool, device=weights.device).triu(1)
-    parts = parts.masked_fill(~seen[..., None], 0.0).flatten(2)  # (b, n - 1, n k)
-    outside = (flat - basis.mT @ parts).reshape(batch, dims, points, outputs)  # (b, d, n, k)
-    size = weights.norm(dim=(2, 3))  # (b, n)
-    return outside.norm(dim=(1, 3)) / size.masked_fill(size == 0, 1.0)

@@ -1,12 +1,11 @@
 """Whether one learner is another, step by step: a circuit and the algorithm that it should run."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
 import torch
-from torch import Tensor
 
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, PromptError
@@ -65,9 +64,7 @@ class Verification:
 
     def table(self) -> pd.DataFrame:
         """One row per step: step, error, tolerance, prompt, prefix, holds."""
-        columns = ("step", "error", "tolerance", "prompt", "prefix", "holds")
-        rows = [[getattr(step, name) for name in columns] for step in self.steps]
-        return pd.DataFrame(rows, columns=list(columns))
+        return pd.DataFrame([{**asdict(step), "holds": step.holds} for step in self.steps])
 
     def __str__(self) -> str:
         step = self.worst if self.failed is None else self.failed
@@ -102,49 +99,34 @@ def verify(
         raise PromptError("the prompt scores no position: there is nothing to compare.")
     total = circuit.steps if steps is None else steps
     worst: list[tuple[float, int, int]] = [(-1.0, 0, 0)] * (total + 1)
-    rows = min(SLICE, *(_rows(learner, prompt) for learner in (circuit, algorithm)))
+    # Those that are not causal are run in parts by the loop itself.
+    causal = [learner for learner in (circuit, algorithm) if learner.traits.causal]
+    sizes = (rows_within_budget(learner.bytes_per_prompt(prompt)) for learner in causal)
+    rows = min([SLICE, *sizes])
     for which, part in in_parts(prompt, rows):
         with torch.no_grad():
-            errors = _errors(circuit, algorithm, part, total)  # (K + 1, b, n)
+            actual, expected = (
+                trajectory(learner, part, steps=total).predictions.double()
+                for learner in (circuit, algorithm)
+            )  # (K + 1, b, n[, q], k) each
+        errors = (actual - expected).abs() / expected.abs().clamp(min=1)  # (K + 1, b, n[, q], k)
+        # Two infinities have no difference that is a number, and agree in nothing.
+        errors = errors.nan_to_num(nan=torch.inf, posinf=torch.inf).flatten(3).amax(dim=3)
+        if part.scored is not None:
+            errors = errors.masked_fill(~part.scored, -1.0)  # (K + 1, b, n)
         largest, places = errors.flatten(1).max(dim=1)  # (K + 1,), (K + 1,)
         for step, (error, place) in enumerate(zip(largest.tolist(), places.tolist(), strict=True)):
-            here = (error, which.start + place // prompt.points, place % prompt.points)
-            worst[step] = max(worst[step], here, key=lambda entry: entry[0])
-    return Verification(
-        circuit=circuit.name,
-        algorithm=algorithm.name,
-        steps=_with_tolerances(worst, tolerance),
-    )
-
-
-def _rows(learner: Learner[Any], prompt: Prompt) -> int:
-    """How many prompts fit; those that are not causal are run in parts by the loop itself."""
-    if not learner.traits.causal:
-        return SLICE
-    return rows_within_budget(learner.bytes_per_prompt(prompt))
-
-
-def _errors(circuit: Learner[Any], algorithm: Learner[Any], prompt: Prompt, steps: int) -> Tensor:
-    """The worst over queries and outputs: (K + 1, B, n); unscored positions count as none."""
-    actual = trajectory(circuit, prompt, steps=steps).predictions.double()  # (K + 1, B, n[, q], k)
-    expected = trajectory(algorithm, prompt, steps=steps).predictions.double()  # the same
-    errors = (actual - expected).abs() / expected.abs().clamp(min=1)  # (K + 1, B, n[, q], k)
-    # Two infinities have no difference that is a number, and agree in nothing.
-    errors = errors.nan_to_num(nan=torch.inf, posinf=torch.inf).flatten(3).amax(dim=3)
-    return errors if prompt.scored is None else errors.masked_fill(~prompt.scored, -1.0)
-
-
-def _with_tolerances(
-    worst: Sequence[tuple[float, int, int]], tolerance: Tolerance
-) -> tuple[StepError, ...]:
-    steps: list[StepError] = []
-    for step, (error, prompt, prefix) in enumerate(worst):
+            if error > worst[step][0]:
+                row, prefix = divmod(place, prompt.points)
+                worst[step] = (error, which.start + row, prefix)
+    compared: list[StepError] = []
+    for step, (error, row, prefix) in enumerate(worst):
         allowed = float(tolerance(step) if callable(tolerance) else tolerance)
         if not allowed >= 0:
             raise ConfigurationError(
                 f"the tolerance after step {step} is {allowed}, expected a number of at least 0."
             )
-        steps.append(
-            StepError(step=step, error=error, tolerance=allowed, prompt=prompt, prefix=prefix)
+        compared.append(
+            StepError(step=step, error=error, tolerance=allowed, prompt=row, prefix=prefix)
         )
-    return tuple(steps)
+    return Verification(circuit=circuit.name, algorithm=algorithm.name, steps=tuple(compared))

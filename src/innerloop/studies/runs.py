@@ -24,12 +24,9 @@ def looped(scale: Scale, *, loops: int, window: int, recipe: str = "looped-linea
     )  # fmt: skip
 
 
-def standard(scale: Scale, *, layers: int, width: int | None = None) -> RunConfig:
+def standard(scale: Scale, *, layers: int) -> RunConfig:
     """A stack of so many blocks on linear functions."""
-    changes = [f"model.backbone.layers={layers}"]
-    if width is not None:
-        changes.append(f"model.backbone.width={width}")
-    return trained("standard-linear", scale, *changes)
+    return trained("standard-linear", scale, f"model.backbone.layers={layers}")
 
 
 def noisy(recipe: str, scale: Scale, noise: float) -> RunConfig:

@@ -4,7 +4,8 @@ Agreement is the squared prediction difference (SPD) over d, and the distance of
 weights (ILW) over d. Shapes: P prompts, n points.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -49,33 +50,32 @@ def algorithms(lab: Lab, task: Task, points: int) -> dict[str, Learner[Any]]:
     number = lab.choose(smoke=64, laptop=512, paper=512)
     prompt = lab.draw(task, points, prompts=number, purpose="tune")
 
-    def of_least_error(learners: Sequence[Learner[Any]]) -> Learner[Any]:
+    def of_least_error(learners: Iterable[Learner[Any]]) -> Learner[Any]:
         return min(learners, key=lambda one: float(lab.error(one, prompt, task).values.mean()))
 
     sizes = [2.0 ** (-exponent / 2) for exponent in range(17)]  # 1 to 0.004
+    steps = (GradientDescent(1, step_size=size, average=average)
+             for size in sizes for average in (False, True))  # fmt: skip
     return {
         LEAST_SQUARES: OLS(),
         RIDGE: Ridge(0.1),
-        STEP: of_least_error(
-            [GradientDescent(1, step_size=size, average=average)
-             for size in sizes for average in (False, True)]
-        ),
-        PASS: of_least_error([OnlineGradientDescent(size) for size in sizes]),
+        STEP: of_least_error(steps),
+        PASS: of_least_error(OnlineGradientDescent(size) for size in sizes),
         NEAREST: NearestNeighbors(3),
         WEIGHTED: NearestNeighbors(3, weights="distance"),
-    }  # fmt: skip
+    }
 
 
 def prediction_distances(
     lab: Lab, model: Learner[Any], others: Learners, prompt: Prompt, task: Task
 ) -> dict[str, Measured]:
     """SPD of the model from each algorithm over the task's scale, from one example on."""
+    own, scale = predict_in_parts(model, prompt), task.scale_at(prompt.points)  # (P, n, k), (n,)
 
-    def answers(learner: Learner[Any]) -> Tensor:
-        return predict_in_parts(learner, prompt)  # (P, n, k)
+    def distances(other: Learner[Any]) -> Tensor:
+        return prediction_differences(own, predict_in_parts(other, prompt)) / scale  # (P, n)
 
-    scale = task.scale_at(prompt.points)  # (n,)
-    return _distances(lab, "SPD", model, others, answers, prediction_differences, scale)
+    return _by_examples(lab, "SPD", others, distances)
 
 
 def weight_distances(
@@ -83,35 +83,28 @@ def weight_distances(
 ) -> dict[str, Measured]:
     """ILW of the model from each algorithm over d, from one example on."""
     queries = lab.choose(smoke=16, laptop=50, paper=100)
+    weights = partial(induced_weights, prompt=prompt, queries=queries, seed=lab.seed)
+    own = weights(model)  # (P, n, d, k)
 
-    def weights(learner: Learner[Any]) -> Tensor:
-        return induced_weights(learner, prompt, queries=queries, seed=lab.seed)  # (P, n, d, k)
+    def distances(other: Learner[Any]) -> Tensor:
+        return weight_differences(own, weights(other)) / prompt.dims  # (P, n)
 
-    scale = torch.tensor(prompt.dims)  # ()
-    return _distances(lab, "ILW", model, others, weights, weight_differences, scale)
+    return _by_examples(lab, "ILW", others, distances)
 
 
-def _distances(
-    lab: Lab,
-    measure: str,
-    model: Learner[Any],
-    others: Learners,
-    answers: Callable[[Learner[Any]], Tensor],
-    differences: Callable[[Tensor, Tensor], Tensor],
-    scale: Tensor,
+def _by_examples(
+    lab: Lab, measure: str, others: Learners, distances: Callable[[Learner[Any]], Tensor]
 ) -> dict[str, Measured]:
-    """Differences (P, n) of answers over a scale; without examples all predict nothing."""
-    lab.tell(f"{measure}, {model.name}")
-    own = answers(model)
-    distances: dict[str, Measured] = {}
+    """Distances (P, n) from each algorithm by label; without examples all predict nothing."""
+    measures: dict[str, Measured] = {}
     for label, other in others.items():
         lab.tell(f"{measure}, {label}")
         every = Measured(
-            values=differences(own, answers(other)) / scale, axes=("examples",), label=label,
-            keys={"measure": measure}, scale="log",
+            values=distances(other), axes=("examples",), label=label, keys={"measure": measure},
+            scale="log",
         )  # fmt: skip
-        distances[label] = every.at(examples=slice(1, None))
-    return distances
+        measures[label] = every.at(examples=slice(1, None))
+    return measures
 
 
 def nearer(means: Mapping[str, Tensor], own: str) -> Tensor:
@@ -145,7 +138,8 @@ def _agrees(name: str, sentence: str, measure: str) -> Claim:
     )
 
 
-def _fig1_runs(scale: Scale) -> Runs:
+def linear_runs(scale: Scale) -> Runs:
+    """The paper's main model."""
     return {"model": trained("akyurek-linear", scale)}
 
 
@@ -201,7 +195,7 @@ def _draw_fig1(tables: Tables) -> Figure:
         ),
     ),
     draw=_draw_fig1,
-    runs=_fig1_runs,
+    runs=linear_runs,
     minutes={"smoke": 0.2, "laptop": 9, "paper": 5000},
     smaller={
         "smoke": "3 dimensions, 6 examples, 2 layers of width 16, 20 steps.",

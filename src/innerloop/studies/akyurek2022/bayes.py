@@ -14,13 +14,13 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.analysis import Measured, bayes_check, drawing
-from innerloop.analysis.bayes_check import nearest, ridge_distances
+from innerloop.analysis.bayes_check import nearest
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.studies.akyurek2022.agreement import AGREEMENT
 from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
-from innerloop.studies.runs import noisy, trained
+from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
 from innerloop.training.config import RunConfig
 
@@ -42,15 +42,14 @@ def _label(condition: Condition) -> str:
     return f"noise {condition[0]:g}, prior variance {condition[1]:g}"
 
 
-def _run(scale: Scale, noise: float, prior: float) -> RunConfig:
-    if scale != "paper":
-        return noisy("standard-linear", scale, noise)
-    changes = (f"task.noise={noise:g}", f"task.prior_variance={prior:g}")
-    return trained("akyurek-noisy", scale, *changes)
-
-
 def _fig2_runs(scale: Scale) -> Runs:
-    return {_label(condition): _run(scale, *condition) for condition in CONDITIONS[scale]}
+    runs: dict[str, RunConfig] = {}
+    for noise, prior in CONDITIONS[scale]:
+        recipe, changes = "standard-linear", [f"task.noise={noise:g}"]
+        if scale == "paper":
+            recipe, changes = "akyurek-noisy", [*changes, f"task.prior_variance={prior:g}"]
+        runs[_label((noise, prior))] = trained(recipe, scale, *changes)
+    return runs
 
 
 def _draw_fig2(tables: Tables) -> Figure:
@@ -58,24 +57,21 @@ def _draw_fig2(tables: Tables) -> Figure:
     drawing.draw_curves(left, tables["by-model-penalty"], x="penalty", label="model")
     left.set_xscale("log")
     table = tables["nearest"]
-    models = list(dict.fromkeys(table["model"]))
+    models = dict.fromkeys(table["model"])
+    styles = dict(zip(models, zip(drawing.COLOURS, drawing.MARKERS, strict=True), strict=False))
     ends = [table["expected"].min() / 2, table["expected"].max() * 2]
-    right.plot(ends, ends, color="0.5", linestyle=":", label="sigma² / tau²")
+    right.loglog(ends, ends, base=2, color="0.5", linestyle=":", label="sigma² / tau²")
     for model, expected, best, low, high in table[COLUMNS].itertuples(index=False):
-        place = models.index(model)
-        colour = drawing.COLOURS[place % len(drawing.COLOURS)]
+        colour, marker = styles[model]
         drawing.mark(left, expected, label="least Bayes risk (its colour)", colour=colour)
         right.errorbar(
             expected, best, yerr=np.array([[best - low], [high - best]]), color=colour, capsize=3,
-            marker=drawing.MARKERS[place % len(drawing.MARKERS)],
+            marker=marker,
         )  # fmt: skip
     drawing.name(left, title="distance from ridge", x="penalty of ridge", y="SPD / d")
-    right.set_xscale("log", base=2)
-    right.set_yscale("log", base=2)
     drawing.plain(right)
-    drawing.name(
-        right, title="nearest penalty", x="penalty of least Bayes risk", y="nearest to the model"
-    )
+    least = "penalty of least Bayes risk"
+    drawing.name(right, title="nearest penalty", x=least, y="nearest to the model")
     drawing.legend(figure, (left, right), columns=2)
     return figure
 
@@ -145,11 +141,11 @@ def _growth(m: Mapping[str, Tensor]) -> Tensor:
 )
 def fig2(lab: Lab) -> Measures:
     """SPD over a grid of penalties for each model."""
-    cases: dict[Condition, tuple[Learner[Any], Prompt]] = {}
-    for condition in CONDITIONS[lab.scale]:
-        config = lab.config(_label(condition))
-        cases[condition] = lab.learner(_label(condition)), lab.draw(config.task, config.points)
-    return checked(lab, cases)
+    configs = {condition: lab.config(_label(condition)) for condition in CONDITIONS[lab.scale]}
+    return checked(lab, {
+        own: (lab.learner(_label(own)), lab.draw(config.task, config.points))
+        for own, config in configs.items()
+    })  # fmt: skip
 
 
 def checked(lab: Lab, cases: Mapping[Condition, tuple[Learner[Any], Prompt]]) -> Measures:
@@ -168,15 +164,13 @@ def checked(lab: Lab, cases: Mapping[Condition, tuple[Learner[Any], Prompt]]) ->
         )
         rows.append((label, check.expected, check.best.value, check.best.low, check.best.high))
         by_penalty[label] = check.distances / prompt.dims
-        there = ridge_distances(learner, prompt, [check.expected]).at(penalty=0)
-        at_expected[label] = there / prompt.dims
+        # Variances are powers of four, so that what is expected lies on the grid.
+        at_expected[label] = by_penalty[label].at(penalty=PENALTIES.index(check.expected))
     lab.table("nearest", pd.DataFrame(rows, columns=COLUMNS), by_seed=True)
     expected = torch.tensor([row[1] for row in rows], dtype=torch.float64)  # (c,)
-    measures = {
+    by_model = {
         "SPD / d at the expected penalty": Measured.stack("model", at_expected),
         "expected penalty": Measured.exact(expected, "model", model=list(by_penalty)),
     }
-    return {
-        "SPD / d": Measured.stack("model", by_penalty),
-        **{name: replace(one, label=name) for name, one in measures.items()},
-    }
+    labelled = {name: replace(one, label=name) for name, one in by_model.items()}
+    return {"SPD / d": Measured.stack("model", by_penalty), **labelled}

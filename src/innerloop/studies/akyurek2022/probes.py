@@ -1,6 +1,6 @@
 """Figure 4: what probes decode from the hidden states of a trained model, and where they look.
 
-Shapes: p prefixes, T tokens.
+Shapes: S layers, p prefixes, T tokens.
 """
 
 from collections.abc import Mapping
@@ -8,29 +8,17 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
-from innerloop.analysis import (
-    Measured,
-    ProbeSettings,
-    Probing,
-    drawing,
-    least_squares,
-    moment,
-    probe,
-)
-from innerloop.analysis.probing import Target
-from innerloop.studies.akyurek2022.probe_curves import (
-    ByLayer,
-    attention_to_last,
-    located,
-    lowest_over_first,
-    reached,
-)
+from innerloop.analysis import Averages, Measured, Statistic, drawing
+from innerloop.analysis.intervals import average
+from innerloop.analysis.probing import ProbeSettings, Probing, Target, least_squares, moment, probe
+from innerloop.studies.akyurek2022.agreement import linear_runs
 from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
-from innerloop.studies.runs import trained
-from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
+from innerloop.studies.study import Measures, Scale, Tables, declare
 
 TARGETS: dict[str, Target] = {"X'y": moment, "w": least_squares}
 READERS = MLP, LINEAR = "MLP", "linear"
@@ -41,8 +29,34 @@ STEPS: dict[Scale, int] = {"smoke": 20, "laptop": 500, "paper": 5000}
 """Of Adam, for probes."""
 
 
-def _fig4_runs(scale: Scale) -> Runs:
-    return {"model": trained("akyurek-linear", scale)}
+UNDECODED = 0.25
+"""The share of the variance at which a probe has decoded nothing that could be located: its error
+is half of the target's deviation. What a place adds to it is then a matter of the probe."""
+
+
+def reached(means: Tensor) -> Tensor:
+    """The first layer with at most the mean of the first and the lowest error: (..) of (.., S)."""
+    half = (means[..., :1] + means.amin(dim=-1, keepdim=True)) / 2  # (.., 1)
+    # The first of the largest: argmax of what is true.
+    return (means <= half).double().argmax(dim=-1).double()
+
+
+def located(statistic: Statistic, *targets: str) -> Statistic:
+    """What probes say of a place; no number where those of a target have decoded too little."""
+
+    def where_decoded(m: Averages) -> Tensor:
+        value = statistic(m)  # (..)
+        for target in targets:
+            value = torch.where(m[f"{target} is decoded"] > 0, value, torch.nan)  # (..)
+        return value
+
+    return where_decoded
+
+
+def attention_to_last(attention: pd.DataFrame) -> float:
+    """What probes give to the y of their last example, averaged over prefixes."""
+    last = 2 * attention["examples"] - 1  # x_1 y_1 x_2 .., counted from 0
+    return float(attention["weight"].to_numpy(float)[attention["token"] == last].mean())
 
 
 def _draw_fig4(tables: Tables) -> Figure:
@@ -70,11 +84,12 @@ def _draw_fig4(tables: Tables) -> Figure:
 
 
 def _decoded(name: str, target: str) -> Claim:
+    errors = f"{target}, {MLP}"  # (.., S)
     return Claim(
         name=name,
         sentence=f"{target} is decoded accurately deep in the network, and not from its input.",
         quantity=f"error of the MLP probe at the best layer / at the input layer{UNLESS}",
-        statistic=located(lambda m: lowest_over_first(m[f"{target}, {MLP}"]), target),
+        statistic=located(lambda m: m[errors].amin(dim=-1) / m[errors][..., 0], target),
         criterion=at_most(
             0.5,
             "less than half of what the input layer leaves: most of what is known is the work of "
@@ -128,7 +143,7 @@ def _nonlinear(name: str, target: str) -> Claim:
         ),
     ),
     draw=_draw_fig4,
-    runs=_fig4_runs,
+    runs=linear_runs,
     minutes={"smoke": 0.2, "laptop": 13, "paper": 5000},
     smaller={
         "smoke": "3 dimensions, 6 examples, 2 layers of width 16, 20 steps; "
@@ -147,38 +162,54 @@ def fig4(lab: Lab) -> Measures:
     probes = {
         (target, reader): _probe(lab, target, reader) for target in TARGETS for reader in READERS
     }
-    curves = {key: ByLayer.of(one) for key, one in probes.items()}
-    attention = [_attention(key, probes[key, MLP], curves[key, MLP].best) for key in TARGETS]
-    lab.table("attention", pd.concat(attention, ignore_index=True))
+    several = [attention_of(target, probes[target, MLP]) for target in TARGETS]
+    attention = pd.concat(several, ignore_index=True)
+    lab.table("attention", attention)
     # Scores are of places: no prompt changes them, and only another training would.
-    last = attention_to_last(probes["w", MLP], curves["w", MLP].best)
-    return {
-        **measures_by_layer(lab, curves),
-        "attention to the last y": Measured.exact(last),
-    }
+    last = attention_to_last(drawing.rows_where(attention, {"target": "w"}))
+    return {**measures_by_layer(lab, probes), "attention to the last y": Measured.exact(last)}
 
 
-def measures_by_layer(lab: Lab, curves: Mapping[tuple[str, str], ByLayer]) -> Measures:
-    """Errors by layer, and whether each target is decoded; a note of those that are not."""
+def measures_by_layer(lab: Lab, probes: Mapping[tuple[str, str], Probing]) -> Measures:
+    """Errors by layer, and whether each target is decoded; a note of those that are not.
+
+    Errors are over the target's variance: a mean of 1 is to know its mean and nothing else.
+    Prefixes count alike, whatever the size of their targets.
+    """
     measures: dict[str, Measured] = {}
-    for (target, reader), curve in curves.items():
-        for prompts, errors in (("held out", curve.errors), ("training", curve.training)):
+    for (target, reader), own in probes.items():
+        for prompts, errors in (("held out", own.errors), ("training", own.training)):
             name = f"{target}, {reader}" + (", training" if prompts == "training" else "")
-            keys = {"target": target, "prompts": prompts}
-            measures[name] = replace(errors, keys=keys)
+            means = (errors / own.variances).mean("examples")
+            measures[name] = replace(means, keys={"target": target, "prompts": prompts})
     for target in TARGETS:
-        curve = curves[target, MLP]
-        measures[f"{target} is decoded"] = Measured.exact(float(curve.decodes))
-        if not curve.decodes:
-            lab.note(curve.undecoded(target, lab.seed))
+        left, best = average(measures[f"{target}, {MLP}"].values).min(dim=0)  # () each
+        measures[f"{target} is decoded"] = Measured.exact(float(left < UNDECODED))
+        if left >= UNDECODED:
+            fitted = average(measures[f"{target}, {MLP}, training"].values)[best]  # ()
+            lab.note(_undecoded(target, lab.seed, float(left), float(fitted)))
     return measures
+
+
+def _undecoded(target: str, seed: int, left: float, fitted: float) -> str:
+    """A sentence on what is left open, and on what the probes were short of."""
+    short_of = (
+        "they fit too little, and more steps or a larger probe may help, not more prompts"
+        if fitted >= UNDECODED
+        else "they had too few prompts"
+    )
+    return (
+        f"MLP probes for {target}{f' (seed {seed})' if seed else ''} leave {left:.2f} of "
+        f"its variance at their best layer. With {UNDECODED:g} or more nothing was decoded "
+        f"that could be located, and claims of where {target} is are left open: their numbers "
+        f"would be about the probes. In training they leave {fitted:.2f}: {short_of}."
+    )
 
 
 def _probe(lab: Lab, target: str, reader: str) -> Probing:
     """Train probes of one kind for one target."""
     lab.tell(f"{reader} probes for {target}")
-    config = lab.config("model")
-    task, points = config.task, config.points
+    task, points = lab.config("model").task, lab.config("model").points
     settings = ProbeSettings(
         reader="mlp" if reader == MLP else "linear",
         hidden=lab.choose(smoke=16, laptop=64, paper=512),
@@ -197,8 +228,9 @@ def _probe(lab: Lab, target: str, reader: str) -> Probing:
     )  # fmt: skip
 
 
-def _attention(target: str, probes: Probing, place: int) -> pd.DataFrame:
-    """Weights of tokens at one layer, for each number of examples."""
+def attention_of(target: str, probes: Probing) -> pd.DataFrame:
+    """Weights of tokens at the layer with the lowest error, for each number of examples."""
+    place = int(average(probes.relative.mean("examples").values).argmin())
     layer, prefixes = probes.errors.ticks["layer"][place], probes.errors.ticks["examples"]
     rows = [
         (target, layer, prefix, token, weight)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,49 +9,35 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis import Measured, Statistic, drawing
-from innerloop.core.learner import Learner
-from innerloop.core.task import Task
-from innerloop.studies.akyurek2022.agreement import (
-    ALGORITHMS,
-    LEAST_SQUARES,
-    RIDGE,
-    STEP,
-    algorithms,
-    nearer,
-    prediction_distances,
-)
+from innerloop.analysis import Measured, drawing
+from innerloop.studies.akyurek2022 import agreement
+from innerloop.studies.akyurek2022.agreement import ALGORITHMS, LEAST_SQUARES, RIDGE, STEP
 from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.lab import Lab
-from innerloop.studies.runs import standard, trained
+from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
 from innerloop.training.config import RunConfig
 
-DEPTHS: dict[Scale, tuple[int, ...]] = {
-    "smoke": (1, 2),
-    "laptop": (1, 2, 4, 8),
-    "paper": (1, 2, 4, 8, 12, 16),
-}
-WIDTHS: dict[Scale, tuple[int, ...]] = {
-    "smoke": (8, 16),
-    "laptop": (16, 32, 64),
-    "paper": (16, 32, 64, 256, 512, 1024),
+SIZES: dict[str, dict[Scale, tuple[int, ...]]] = {
+    "width": {"smoke": (8, 16), "laptop": (16, 32, 64), "paper": (16, 32, 64, 256, 512, 1024)},
+    "layers": {"smoke": (1, 2), "laptop": (1, 2, 4, 8), "paper": (1, 2, 4, 8, 12, 16)},
 }
 MODEST = 1
 """Which of the widths is a modest one: 32, the second."""
 
 
-def _sized(scale: Scale, *, layers: int | None = None, width: int | None = None) -> RunConfig:
-    """The model with another depth or width; of the paper's size, that of its main model."""
-    if scale != "paper":
-        return standard(scale, layers=layers or DEPTHS[scale][-1], width=width)
-    sizes = (f"model.backbone.layers={layers or 16}", f"model.backbone.width={width or 512}")
-    return trained("akyurek-linear", scale, *sizes)
-
-
 def _fig3_runs(scale: Scale) -> Runs:
-    depths = {f"layers {layers}": _sized(scale, layers=layers) for layers in DEPTHS[scale]}
-    return depths | {f"width {width}": _sized(scale, width=width) for width in WIDTHS[scale]}
+    """The model with another depth or width; the other one is that of the full model."""
+    recipe, full = "standard-linear", {"layers": SIZES["layers"][scale][-1]}
+    if scale == "paper":
+        recipe, full = "akyurek-linear", {**full, "width": 512}
+    runs: dict[str, RunConfig] = {}
+    for kind, sizes in SIZES.items():
+        for size in sizes[scale]:
+            own = {**full, kind: size}
+            changes = (f"model.backbone.{key}={value}" for key, value in own.items())
+            runs[f"{kind} {size}"] = trained(recipe, scale, *changes)
+    return runs
 
 
 def _draw_fig3(tables: Tables) -> Figure:
@@ -76,27 +61,42 @@ def _draw_fig3(tables: Tables) -> Figure:
 def _shade_nearest(axes: Axes, rows: pd.DataFrame, sizes: Sequence[int]) -> None:
     """The background in the colour of the algorithm that is nearest at each size."""
     places = np.array(sizes, dtype=float)
-    between = np.sqrt(places[1:] * places[:-1])
-    edges = [places[0] / 1.1, *between, places[-1] * 1.1]
-    for size, left, right in zip(sizes, edges, edges[1:], strict=False):
-        own = rows.loc[rows["size"] == size, :]
-        nearest = str(own.loc[own["mean"].idxmin(), "label"])
-        colour = drawing.COLOURS[ALGORITHMS.index(nearest)]
+    edges = [places[0] / 1.1, *np.sqrt(places[1:] * places[:-1]), places[-1] * 1.1]
+    nearest = rows.loc[rows.groupby("size")["mean"].idxmin(), "label"]
+    for label, left, right in zip(nearest, edges, edges[1:], strict=False):
+        colour = drawing.COLOURS[ALGORITHMS.index(label)]
         axes.axvspan(left, right, color=colour, alpha=0.12, linewidth=0, zorder=0)
     axes.set_xlim(edges[0], edges[-1])
 
 
-def _nearest_to(own: str, kind: str, place: int) -> Statistic:
-    """SPD from one algorithm over that from the nearest other, at one of the sizes."""
-    return lambda m: nearer({label: m[f"{kind}, {label}"][..., place] for label in ALGORITHMS}, own)
+def _nearest(name: str, own: str, kind: str, place: int, sentence: str, words: str) -> Claim:
+    """That models of one size, at a place among all, are nearest to one algorithm."""
 
+    def statistic(m: Mapping[str, Tensor]) -> Tensor:
+        sizes = {label: m[f"{kind}, {label}"][..., place] for label in ALGORITHMS}  # (..) each
+        return agreement.nearer(sizes, own)
 
-def _claim(name: str, sentence: str, quantity: str, statistic: Statistic) -> Claim:
     return Claim(
-        name=name, sentence=sentence, quantity=quantity, statistic=statistic,
+        name=name, sentence=sentence, quantity=f"SPD from {words}", statistic=statistic, ratio=True,
         criterion=at_most(1.0, "nearer, however little: which one is best is the claim"),
-        ratio=True,
     )  # fmt: skip
+
+
+NEAREST = (
+    _nearest("shallow", STEP, "layers", 0,
+             "Very shallow models are nearest to one step of gradient descent.",
+             "one step / SPD from the nearest other, one pass of SGD among them, one layer"),
+    # "Slightly deeper": the next depth, not the one of all that suits best.
+    _nearest("deeper", RIDGE, "layers", 1,
+             "Slightly deeper models are nearest to ridge regression.",
+             "ridge 0.1 / SPD from the nearest other, the depth after the first"),
+    _nearest("deepest", LEAST_SQUARES, "layers", -1,
+             "The deepest models are nearest to least squares.",
+             "least squares / SPD from the nearest other, most layers"),
+    _nearest("modest-width", LEAST_SQUARES, "width", MODEST,
+             "Modest widths of 32 are enough to match least squares.",
+             "least squares / SPD from the nearest other, width 32"),
+)  # fmt: skip
 
 
 def _width_over_depth(m: Mapping[str, Tensor]) -> Tensor:
@@ -110,31 +110,7 @@ def _width_over_depth(m: Mapping[str, Tensor]) -> Tensor:
     id="fig3",
     title="With depth a model passes from gradient descent to ridge to least squares",
     claims=(
-        _claim(
-            "shallow",
-            "Very shallow models are nearest to one step of gradient descent.",
-            "SPD from one step / SPD from the nearest other, one pass of SGD among them, one layer",
-            _nearest_to(STEP, "layers", 0),
-        ),
-        _claim(
-            "deeper",
-            "Slightly deeper models are nearest to ridge regression.",
-            "SPD from ridge 0.1 / SPD from the nearest other, the depth after the first",
-            # "Slightly deeper": the next depth, not the one of all that suits best.
-            _nearest_to(RIDGE, "layers", 1),
-        ),
-        _claim(
-            "deepest",
-            "The deepest models are nearest to least squares.",
-            "SPD from least squares / SPD from the nearest other, most layers",
-            _nearest_to(LEAST_SQUARES, "layers", -1),
-        ),
-        _claim(
-            "modest-width",
-            "Modest widths of 32 are enough to match least squares.",
-            "SPD from least squares / SPD from the nearest other, width 32",
-            _nearest_to(LEAST_SQUARES, "width", MODEST),
-        ),
+        *NEAREST,
         Claim(
             name="width-against-depth",
             sentence="Width has no strong effect, beside that of depth.",
@@ -162,29 +138,19 @@ def _width_over_depth(m: Mapping[str, Tensor]) -> Tensor:
     ),
 )
 def fig3(lab: Lab) -> Measures:
-    """SPD over all prefixes, for each width and each depth."""
-    config = lab.config(f"layers {DEPTHS[lab.scale][0]}")
-    models = {
-        kind: {size: lab.learner(f"{kind} {size}") for size in sizes[lab.scale]}
-        for kind, sizes in (("width", WIDTHS), ("layers", DEPTHS))
-    }
-    return by_size(lab, models, config.task, config.points)
-
-
-def by_size(
-    lab: Lab, models: Mapping[str, Mapping[int, Learner[Any]]], task: Task, points: int
-) -> Measures:
-    """SPD of models by kind and size from each algorithm, averaged over prefixes."""
-    others, prompt = algorithms(lab, task, points), lab.draw(task, points)
+    """SPD from each algorithm over all prefixes, for each width and each depth."""
+    config = lab.config(f"layers {SIZES['layers'][lab.scale][0]}")
+    task, prompt = config.task, lab.draw(config.task, config.points)
+    others = agreement.algorithms(lab, task, config.points)
     measures: dict[str, Measured] = {}
-    for kind, sizes in models.items():
+    for kind, sizes in SIZES.items():
+        models = {size: lab.learner(f"{kind} {size}") for size in sizes[lab.scale]}
         distances = {
-            size: prediction_distances(lab, model, others, prompt, task)
-            for size, model in sizes.items()
+            size: agreement.prediction_distances(lab, model, others, prompt, task)
+            for size, model in models.items()
         }
         for label in ALGORITHMS:
             own = {size: each[label].mean("examples") for size, each in distances.items()}
-            measures[f"{kind}, {label}"] = replace(
-                Measured.stack("size", own), label=label, keys={"kind": kind}
-            )
+            stacked = Measured.stack("size", own)
+            measures[f"{kind}, {label}"] = replace(stacked, label=label, keys={"kind": kind})
     return measures

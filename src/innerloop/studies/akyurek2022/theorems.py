@@ -1,5 +1,7 @@
 """Theorems 1 and 2: chains of primitives run SGD and Sherman-Morrison updates."""
 
+from dataclasses import replace
+
 import pandas as pd
 
 from innerloop.analysis import Measured
@@ -24,8 +26,6 @@ SMALLER: dict[Scale, str] = {
     "smoke": "Two sizes instead of thirteen, prompts of one seed instead of two, and only those "
     "values of S that an order is fitted to."
 }
-SIZES = ((8, 41),)
-"""The paper's own: 8 dimensions, 40 examples and a question."""
 PRODUCTS = FreeParameter(
     name="S, what operands are divided by",
     # Four scales cancel three orders; below 1 the next one shows, and above 4 rounding. The printed
@@ -38,14 +38,6 @@ PRODUCTS = FreeParameter(
 )
 
 
-def _theorem(circuit: str, says: str) -> Theorem:
-    """The theorems state O(1) layers, and no number that a circuit could be held to."""
-    return Theorem(
-        rows=rows_of(circuit), says=says, parameter=PRODUCTS, sizes=SIZES,
-        stated_by="the chain printed in the proof",
-    )  # fmt: skip
-
-
 def _counted(chain: int, fused: str) -> str:
     """Where the numbers of `within-the-theorem` come from."""
     return (
@@ -55,14 +47,18 @@ def _counted(chain: int, fused: str) -> str:
     )
 
 
-SGD = _theorem(
-    "sgd",
-    "A transformer runs gradient descent on the examples in turn, with a constant number of "
+SGD = Theorem(
+    rows=rows_of("sgd"),
+    says="A transformer runs gradient descent on the examples in turn, with a constant number of "
     "layers a step: after every example its prediction is that of the algorithm.",
+    parameter=PRODUCTS,
+    sizes=((8, 41),),  # the paper's own: 8 dimensions, 40 examples and a question
+    stated_by="the chain printed in the proof",  # the theorems themselves state O(1) layers
 )
-UPDATES = _theorem(
-    "sherman-morrison",
-    "A transformer runs Sherman-Morrison updates, with a constant number of layers each: "
+UPDATES = replace(
+    SGD,
+    rows=rows_of("sherman-morrison"),
+    says="A transformer runs Sherman-Morrison updates, with a constant number of layers each: "
     "after every example its prediction is that of ridge regression.",
 )
 
@@ -112,8 +108,7 @@ def thm1(lab: Lab) -> Measures:
 def thm2(lab: Lab) -> Measures:
     """Against recursive least squares and against ridge regression in closed form."""
     measures = measure_theorem(lab, UPDATES)
-    order = width_order(lab.tables["shapes"])
-    return {**measures, "order of the width": Measured.exact(order)}
+    return {**measures, "order of the width": Measured.exact(width_order(lab.tables["shapes"]))}
 
 
 def width_order(shapes: pd.DataFrame) -> float:

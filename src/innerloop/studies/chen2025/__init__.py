@@ -1,6 +1,6 @@
 """Chen et al. (2025): Bypassing the Exponential Dependency, linear looped transformers."""
 
-from innerloop.studies.chen2025.convergence import fig1
+from innerloop.studies.chen2025.condition_numbers import fig1
 from innerloop.studies.chen2025.theorems import thm42, thm45
 from innerloop.studies.chen2025.training import train
 

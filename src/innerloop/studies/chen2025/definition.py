@@ -12,7 +12,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from innerloop.core.prompt import Prompt
 from innerloop.studies.lab import Lab
 from innerloop.tasks import VectorGeneration
 
@@ -25,9 +24,8 @@ def draw_examples(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """X (B, n, d), y (B, n) and the unit vector theta (B, d), in float64."""
     task = VectorGeneration(dims=dims, dtype="float64")
-    prompt: Prompt = lab.draw(
-        task, examples, prompts=prompts, purpose=f"{purpose} {dims} {examples}"
-    )
+    own = f"{purpose} {dims} {examples}"
+    prompt = lab.draw(task, examples, prompts=prompts, purpose=own)
     return prompt.xs, prompt.ys[..., 0], prompt.truth["w"][..., 0]
 
 
@@ -47,8 +45,7 @@ def generated(
     """
     examples = torch.cat([xs, ys[..., None]], dim=2)  # (B, n, d + 1)
     last = torch.cat([query, alpha[:, None]], dim=1)[:, None]  # (B, 1, d + 1)
-    kept = torch.ones_like(last[:1, 0])  # (1, d + 1): the diagonal of P
-    kept[:, -1] = 0
+    kept = torch.arange(last.shape[2]) < xs.shape[2]  # (d + 1,): the diagonal of P
     return _loop(last, lambda last: last @ examples.mT @ examples * kept, rates, loops)
 
 
@@ -63,8 +60,7 @@ def generated_by_whole_matrices(
     mask = torch.zeros(number + 1, number + 1, dtype=xs.dtype)  # (n + 1, n + 1)
     mask[-1, :-1] = 1
     query_key = torch.eye(dims + 1, dtype=xs.dtype)  # (d + 1, d + 1)
-    value_output = torch.eye(dims + 1, dtype=xs.dtype)  # (d + 1, d + 1)
-    value_output[-1, -1] = 0
+    value_output = torch.block_diag(query_key[:-1, :-1], torch.zeros(1))  # (d + 1, d + 1)
 
     def attention(whole: Tensor) -> Tensor:
         return (mask * (whole @ query_key @ whole.mT)) @ whole @ value_output

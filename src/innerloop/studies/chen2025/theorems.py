@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
@@ -10,17 +11,10 @@ from torch import Tensor
 from innerloop.analysis import drawing
 from innerloop.analysis.measured import Measured
 from innerloop.core.iterate import iterate
-from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import EXACT_CIRCUIT
 from innerloop.learners import GradientDescent
 from innerloop.models.linear_looped import LinearLoopedTransformer
-from innerloop.studies.chen2025.definition import (
-    ROUNDING,
-    draw_examples,
-    generated,
-    generated_by_whole_matrices,
-    spectra,
-)
+from innerloop.studies.chen2025 import definition
 from innerloop.studies.circuits import rows_of
 from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.lab import Lab
@@ -83,6 +77,7 @@ def thm42(lab: Lab) -> Measures:
     return {**theorem, "from any start": started, "from the definition": defined}
 
 
+@torch.no_grad()
 def start_differences(
     lab: Lab, *, dims: int, examples: int, alpha: float, loops: int = 20, prompts: int = 8
 ) -> tuple[float, float]:
@@ -92,29 +87,21 @@ def start_differences(
     # The last point is no example of the last prefix.
     prompt = lab.draw(task, examples + 1, prompts=prompts, purpose=f"start {dims} {alpha:g}")
     query = torch.randn(dims, dtype=torch.float64, generator=lab.generator("query"))  # (d,)
-    rate = 1 / float(spectra(prompt.xs)[0].amax())
-    run = _model_run(prompt, query, alpha, rate, loops)  # (T + 1, B, d)
+    rate = 1 / float(definition.spectra(prompt.xs)[0].amax())
+    model = LinearLoopedTransformer.gradient_descent(dims=dims, loops=loops, step_size=rate)
+    start = model.init(prompt).clone()  # (B, 1, n, d + 1)
+    start[..., :-1], start[..., -1] = query, alpha
+    states = iterate(model, prompt, start=(start, 0))
+    run = torch.stack([model.weights(prompt, state)[:, -1, :, 0] for state in states])
     descent = GradientDescent(loops, step_size=rate, start=tuple((-query / alpha).tolist()))
     iterates = [descent.weights_of(state)[:, -1, :, 0] for state in iterate(descent, prompt)]
-    whole = generated_by_whole_matrices(
-        prompt.xs[:, :-1],
-        prompt.ys[:, :-1, 0],
-        query=query.expand(prompts, -1),
-        alpha=torch.full((prompts,), alpha, dtype=torch.float64),
-        rates=torch.full((prompts,), rate, dtype=torch.float64),
-        loops=loops,
-    )  # (T + 1, B, d)
+    alphas, rates = torch.tensor([[alpha], [rate]], dtype=torch.float64).expand(2, prompts)  # (B,)
+    whole = definition.generated_by_whole_matrices(
+        prompt.xs[:, :-1], prompt.ys[:, :-1, 0], query=query.expand(prompts, -1), alpha=alphas,
+        rates=rates, loops=loops,
+    )  # fmt: skip
+    # All of them are (T + 1, B, d).
     return _difference(run, alpha * torch.stack(iterates)), _difference(run, whole)
-
-
-@torch.no_grad()
-def _model_run(prompt: Prompt, query: Tensor, alpha: float, rate: float, loops: int) -> Tensor:
-    """What the library's model generates from (q, alpha) at the last prefix: (T + 1, B, d)."""
-    model = LinearLoopedTransformer.gradient_descent(dims=prompt.dims, loops=loops, step_size=rate)
-    state = model.init(prompt).clone()  # (B, 1, n, d + 1)
-    state[..., :-1], state[..., -1] = query, alpha
-    states = iterate(model, prompt, start=(state, 0))
-    return torch.stack([model.weights(prompt, state)[:, -1, :, 0] for state in states])
 
 
 def _difference(one: Tensor, other: Tensor) -> float:
@@ -157,8 +144,7 @@ def _draw_thm45(tables: Tables) -> Figure:
             quantity="largest of error / max(bound, 1e-12 |alpha|) over all draws and T = 1 to 200",
             statistic=lambda m: m["worst ratio"],
             criterion=at_most(
-                1.0,
-                "a bound that is broken once is none; below 1e-12 of alpha float64 rounds",
+                1.0, "a bound that is broken once is none; below 1e-12 of alpha float64 rounds"
             ),
         ),
         Claim(
@@ -180,16 +166,25 @@ def _draw_thm45(tables: Tables) -> Figure:
 def thm45(lab: Lab) -> Measures:
     """Draws of every size, each held to its own bound after each loop."""
     curves: list[pd.DataFrame] = []
-    worst, number = 0.0, 0
+    worst: list[float] = []
+    prompts = 2000
     for dims, examples in SIZES:
         lab.tell(f"d {dims}, n {examples}")
-        ratios, bounds = bound_ratios(lab, dims=dims, examples=examples, prompts=2000)  # (T, B)
-        worst, number = max(worst, float(ratios.amax())), number + ratios.shape[1]
-        clear = bounds.amin(dim=1) > ROUNDING  # (T,): while no bound is below rounding
+        ratios, bounds = bound_ratios(lab, dims=dims, examples=examples, prompts=prompts)  # (T, B)
+        worst.append(float(ratios.amax()))
+        clear = bounds.amin(dim=1) > definition.ROUNDING  # (T,): no bound is below rounding
         curves.append(_by_loop(ratios[clear], f"d = {dims}, n = {examples}"))
     lab.table("by-loop", pd.concat(curves, ignore_index=True))
-    lab.note(f"{number} draws, each after 1 to {LOOPS} loops, with alphas from -3 to 3.")
-    return {"worst ratio": Measured.exact(worst), "kappa": _conditions(lab)}
+    lab.note(
+        f"{prompts * len(SIZES)} draws, each after 1 to {LOOPS} loops, with alphas from -3 to 3."
+    )
+    kappas: dict[int, Measured] = {}
+    for dims in (2, 4, 8, 16, 32, 64, 128):
+        lab.tell(f"condition numbers, d {dims}")
+        drawn = definition.draw_examples(lab, "kappa", dims=dims, examples=4 * dims, prompts=500)
+        kappas[dims] = Measured(values=definition.spectra(drawn[0])[1], average="median")
+    kappa = replace(Measured.stack("dims", kappas), label="n = 4 d")
+    return {"worst ratio": Measured.exact(max(worst)), "kappa": kappa}
 
 
 def bound_ratios(
@@ -199,39 +194,25 @@ def bound_ratios(
 
     `rate` is eta in units of 1/L.
     """
-    xs, ys, theta = draw_examples(lab, "bound", dims=dims, examples=examples, prompts=prompts)
-    largest, kappa = spectra(xs)  # (B,) each
+    xs, ys, theta = definition.draw_examples(
+        lab, "bound", dims=dims, examples=examples, prompts=prompts
+    )
+    largest, kappa = definition.spectra(xs)  # (B,) each
     drawn = torch.rand(prompts, dtype=torch.float64, generator=lab.generator("alpha"))  # (B,)
     alpha = 6 * drawn - 3  # (B,)
-    vectors = generated(
+    vectors = definition.generated(
         xs, ys, query=torch.zeros_like(theta), alpha=alpha, rates=rate / largest, loops=LOOPS
     )  # (T + 1, B, d)
     errors = ((vectors * theta).sum(dim=2) - alpha).abs()[1:]  # (T, B)
     loops = torch.arange(1, LOOPS + 1, dtype=torch.float64)[:, None]  # (T, 1)
-    bounds = (-loops / (2 * kappa)).exp().clamp(min=ROUNDING)  # (T, B)
+    bounds = (-loops / (2 * kappa)).exp().clamp(min=definition.ROUNDING)  # (T, B)
     return errors / (alpha.abs() * bounds), bounds
 
 
 def _by_loop(ratios: Tensor, label: str) -> pd.DataFrame:
     """The worst and the median draw, at loops that a logarithmic axis can tell apart."""
-    reached = range(1, len(ratios) + 1)
-    loops = sorted({round(10 ** (place / 10)) for place in range(24)} & set(reached))
-    chosen = ratios[torch.tensor(loops) - 1]  # (m, B)
-    return pd.DataFrame(
-        {
-            "label": label,
-            "loops": loops,
-            "worst": chosen.amax(dim=1).tolist(),
-            "median": chosen.median(dim=1).values.tolist(),
-        }
-    )
-
-
-def _conditions(lab: Lab, prompts: int = 500) -> Measured:
-    """Condition numbers with four examples per dimension, by dimensions."""
-    kappas: dict[int, Measured] = {}
-    for dims in (2, 4, 8, 16, 32, 64, 128):
-        lab.tell(f"condition numbers, d {dims}")
-        xs, _, _ = draw_examples(lab, "kappa", dims=dims, examples=4 * dims, prompts=prompts)
-        kappas[dims] = Measured(values=spectra(xs)[1], average="median")
-    return replace(Measured.stack("dims", kappas), label="n = 4 d")
+    loops = np.unique(np.logspace(0, 2.3, 24).round().astype(int))
+    loops = loops[loops <= len(ratios)]
+    chosen = ratios[loops - 1]  # (m, B)
+    worst, median = chosen.amax(dim=1), chosen.median(dim=1).values  # (m,) each
+    return pd.DataFrame({"label": label, "loops": loops, "worst": worst, "median": median})

@@ -18,32 +18,41 @@ from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Tables, declare
-from innerloop.training.config import RunConfig
 from innerloop.training.families import Scale
 
 LOOPS: dict[Scale, tuple[int, ...]] = {"smoke": (1, 4), "laptop": (1, 5, 20), "paper": (1, 5, 20)}
 """T of the models that are trained."""
 ORDER = ("trained", "gradient descent, nearest step size", "gradient descent, 1/L")
-NEAR = at_least(
-    0.95,
-    "then nine tenths of its squared size lie along the derived matrix; of a random one it "
-    "is about one in d + 1 squared",
-)
 AS_SEEDS = "two seeds of one model differ by about a quarter"
 
 
-def _train_runs(scale: Scale) -> Runs:
-    return {str(loops): _trained(scale, loops) for loops in LOOPS[scale]}
-
-
-def _trained(scale: Scale, loops: int) -> RunConfig:
+def _runs(scale: Scale) -> Runs:
     """The recipe with so many loops, and with the most of them fewer steps.
 
     Later eta has grown so far that one prompt in thousands is beyond 2 / L: with twenty loops the
     loss of its batch is thousands of times that of others, and the run counts as diverged.
     """
-    fewer = ("steps=500",) if loops == 20 else ()
-    return trained("linear-looped-vector", scale, f"model.loops={loops}", *fewer)
+    fewer = {20: ("steps=500",)}
+    return {
+        str(own): trained("linear-looped-vector", scale, f"model.loops={own}", *fewer.get(own, ()))
+        for own in LOOPS[scale]
+    }
+
+
+def _near(name: str, matrix: str, derived: str, words: str) -> Claim:
+    """That a trained matrix has the direction of the derived one."""
+    return Claim(
+        name=name,
+        sentence=f"Training finds {matrix} near a multiple of {words}.",
+        quantity=f"cosine of {matrix} with {derived}, with the most loops",
+        statistic=lambda m: m[f"cosine of {matrix}"],
+        criterion=at_least(
+            0.95,
+            "then nine tenths of its squared size lie along the derived matrix; of a random one it "
+            "is about one in d + 1 squared",
+        ),
+        over="seeds",
+    )
 
 
 def _draw_train(tables: Tables) -> Figure:
@@ -55,9 +64,8 @@ def _draw_train(tables: Tables) -> Figure:
     drawing.name(axes[0], title="error after the last example", x="loops T", y=y)
     for panel, matrix in zip(axes[1:], ("Q", "P"), strict=True):
         rows = drawing.rows_where(tables["weights"], {"matrix": matrix})
-        side = int(rows["row"].to_numpy(int).max()) + 1
-        values = rows["value"].to_numpy(float).reshape(side, side)
-        places = [*range(1, side), "y"]
+        values = rows.pivot(index="row", columns="column", values="value").to_numpy(float)
+        places = [*range(1, len(values)), "y"]
         drawing.heatmap(
             panel, values, rows=places, columns=places, limits=(-1, 1), bar="over the largest"
         )
@@ -72,22 +80,8 @@ def _draw_train(tables: Tables) -> Figure:
     id="train",
     title="Trained linear looped transformers beside gradient descent",
     claims=(
-        Claim(
-            name="query-key",
-            sentence="Training finds Q near a multiple of the identity.",
-            quantity="cosine of Q with I, with the most loops",
-            statistic=lambda m: m["cosine of Q"],
-            criterion=NEAR,
-            over="seeds",
-        ),
-        Claim(
-            name="value-output",
-            sentence="Training finds P near a multiple of diag(I, 0).",
-            quantity="cosine of P with diag(I, 0), with the most loops",
-            statistic=lambda m: m["cosine of P"],
-            criterion=NEAR,
-            over="seeds",
-        ),
+        _near("query-key", "Q", "I", "the identity"),
+        _near("value-output", "P", "diag(I, 0)", "diag(I, 0)"),
         Claim(
             name="gradient-descent",
             sentence="It predicts as gradient descent with as many steps of one size does.",
@@ -120,7 +114,7 @@ def _draw_train(tables: Tables) -> Figure:
         ),
     ),
     draw=_draw_train,
-    runs=_train_runs,
+    runs=_runs,
     minutes={"smoke": 0.2, "laptop": 3, "paper": 20},
     smaller={
         "smoke": "3 dimensions, 6 examples, 20 steps, 1 and 4 loops.",
@@ -147,10 +141,11 @@ def train(lab: Lab) -> Measures:
         learner = lab.learner(str(loops))
         nearest = nearest_descent(lab, learner, tuning.to(dtype=torch.float64))
         learners = zip(ORDER, (learner, nearest, GradientDescent(learner.steps)), strict=True)
+        own, other = last_predictions(learner, prompt), last_predictions(nearest, prompt)  # (P,)
         errors = {
             **{kind: vector_errors(each, prompt) for kind, each in learners},
-            "difference": last_difference(learner, nearest, prompt),
-            "square": last_difference(learner, None, prompt),
+            "difference": (own - other).square(),
+            "square": own.square(),
         }  # (P,) each
         for key, values in errors.items():
             by_loops.setdefault(key, {})[loops] = Measured(values=values, average="median")
@@ -176,40 +171,42 @@ def vector_errors(learner: Learner[Any], prompt: Prompt) -> Tensor:
 def nearest_descent(lab: Lab, model: Learner[Any], prompt: Prompt) -> GradientDescent:
     """Gradient descent with as many steps, of the size that comes nearest in the median."""
     lab.tell(f"gradient descent, {model.steps} steps")
+    own = last_predictions(model, prompt)  # (P,)
     sizes = [2.0 ** (-exponent / 4) for exponent in range(4, 37)]  # 0.5 to 0.002
     tried = [GradientDescent(model.steps, step_size=size) for size in sizes]
-    return min(tried, key=lambda descent: float(last_difference(model, descent, prompt).median()))
+    return min(tried, key=lambda one: (own - last_predictions(one, prompt)).abs().median().item())
 
 
 @torch.no_grad()
-def last_difference(one: Learner[Any], other: Learner[Any] | None, prompt: Prompt) -> Tensor:
-    """Squared differences (P,) of predictions at the last prefix; without another, from zero."""
-    first = predict(one, prompt)[:, -1, 0]  # (P,)
-    second = torch.zeros_like(first) if other is None else predict(other, prompt)[:, -1, 0]  # (P,)
-    return (first - second).square()
+def last_predictions(learner: Learner[Any], prompt: Prompt) -> Tensor:
+    """Predictions at the last prefix: (P,)."""
+    return predict(learner, prompt)[:, -1, 0]
 
 
 def matrix_cosines(model: LinearLoopedTransformer) -> dict[str, float]:
     """Q with I and P with diag(I, 0), by direction; of either sign, which they share."""
-    eye = torch.eye(model.config.dims + 1, dtype=torch.float64)  # (d + 1, d + 1)
-    kept = eye.clone()  # (d + 1, d + 1)
-    kept[-1, -1] = 0
-    return {"Q": _cosine(model.query_key, eye), "P": _cosine(model.value_output, kept)}
-
-
-def _cosine(weights: Tensor, wanted: Tensor) -> float:
-    """The cosine of two matrices, without its sign."""
-    own = weights.detach().double()  # (d + 1, d + 1)
-    return float((own * wanted).sum().abs() / own.norm() / wanted.norm())
+    eye = torch.eye(model.config.dims, dtype=torch.float64)  # (d, d)
+    derived = {
+        "Q": torch.block_diag(eye, torch.ones(1)),
+        "P": torch.block_diag(eye, torch.zeros(1)),
+    }
+    return {
+        matrix: abs(float(torch.cosine_similarity(own.flatten(), derived[matrix].flatten(), dim=0)))
+        for matrix, own in _matrices(model).items()
+    }
 
 
 def _weights(model: LinearLoopedTransformer) -> pd.DataFrame:
     """Q and P, each over its largest entry."""
     tables: list[pd.DataFrame] = []
-    for matrix, weights in (("Q", model.query_key), ("P", model.value_output)):
-        own = weights.detach().double()  # (d + 1, d + 1)
-        own = own / own.flatten()[own.abs().argmax()]  # (d + 1, d + 1)
+    for matrix, own in _matrices(model).items():
         rows, columns = torch.ones_like(own).nonzero().unbind(dim=1)  # ((d + 1)^2,) each
-        entries = {"matrix": matrix, "row": rows, "column": columns, "value": own.flatten()}
+        values = own.flatten() / own.flatten()[own.abs().argmax()]  # ((d + 1)^2,)
+        entries = {"matrix": matrix, "row": rows, "column": columns, "value": values}
         tables.append(pd.DataFrame(entries))
     return pd.concat(tables, ignore_index=True)
+
+
+def _matrices(model: LinearLoopedTransformer) -> dict[str, Tensor]:
+    """Q and P by name: (d + 1, d + 1) each."""
+    return {"Q": model.query_key.detach().double(), "P": model.value_output.detach().double()}

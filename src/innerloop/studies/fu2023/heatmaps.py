@@ -6,48 +6,35 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from innerloop.analysis import drawing
-from innerloop.studies.fu2023 import newton_layers
-from innerloop.studies.fu2023.newton_layers import DESCENT, NEWTON
+from innerloop.studies.fu2023.layer_trends import Measure, linear_steps, logarithmic_steps
+from innerloop.studies.fu2023.model_layers import DESCENT, NEWTON
 from innerloop.studies.study import Tables
 
 
 def draw_similarity(
-    axes: Axes,
-    tables: Tables,
-    measure: newton_layers.Measure,
-    algorithm: str,
-    *,
-    logarithmic: bool = False,
+    axes: Axes, tables: Tables, measure: Measure, algorithm: str, *, logarithmic: bool = False
 ) -> None:
     """The similarity of every layer with the steps of an algorithm; the best are framed.
 
     Of many steps some twenty are shown, at equal distances or ratios, and the frame is on the
     nearest of them (`nearest_row`).
     """
-    own = {"measure": measure, "label": algorithm}
-    table = drawing.rows_where(tables["by-layer-step"], own)
+    table = drawing.rows_where(tables["by-layer-step"], {"measure": measure, "label": algorithm})
     values = table.pivot(index="step", columns="layer", values="mean")
     count = int(table["step"].to_numpy().max()) + 1
-    shown = (
-        newton_layers.logarithmic_steps(count) if logarithmic else newton_layers.linear_steps(count)
-    )
-    values = values.loc[shown, :]
-    best = best_steps(tables, measure, algorithm)
-    frames = {
-        column: nearest_row(shown, step, logarithmic=logarithmic)
-        for column, step in enumerate(best.values())
-    }
+    choose = logarithmic_steps if logarithmic else linear_steps
+    shown, best = choose(count), best_steps(tables, measure, algorithm).values()
+    frames = [nearest_row(shown, step, logarithmic=logarithmic) for step in best]
     drawing.heatmap(
-        axes, values.to_numpy(float), rows=shown, columns=list(values.columns), best=frames,
-        limits=(0.0, 1.0), bar=measure,
+        axes, values.loc[shown, :].to_numpy(float), rows=shown, columns=list(values.columns),
+        best=dict(enumerate(frames)), bar=measure,
     )  # fmt: skip
+    title = f"{measure}, {algorithm}" + (", log scale" if logarithmic else "")
     words = "iteration" if algorithm == NEWTON else "steps"
-    scale = ", log scale" if logarithmic else ""
-    title = f"{measure}, {algorithm}{scale}"
     drawing.name(axes, title=title, x="layer", y=f"{algorithm}: {words}")
 
 
-def draw_matches(axes: Axes, tables: Tables, measure: newton_layers.Measure) -> None:
+def draw_matches(axes: Axes, tables: Tables, measure: Measure) -> None:
     """The best match of each layer, in both algorithms, with the lines through what is fitted."""
     for index, (algorithm, logarithmic) in enumerate(((NEWTON, False), (DESCENT, True))):
         best = best_steps(tables, measure, algorithm)
@@ -69,19 +56,15 @@ def draw_matches(axes: Axes, tables: Tables, measure: newton_layers.Measure) -> 
 def _draw_line(axes: Axes, best: dict[int, float], colour: str, *, logarithmic: bool) -> None:
     """The line through the steps by layer, or through their logarithms."""
     layers, steps = np.array(list(best), float), np.array(list(best.values()))
-    values = np.log(np.maximum(steps, 1)) if logarithmic else steps
-    slope, start = np.polyfit(layers, values, 1)
+    line = np.polyfit(layers, np.log(np.maximum(steps, 1)) if logarithmic else steps, 1)
     places = np.linspace(layers.min(), layers.max(), 50)
-    drawn = slope * places + start
+    drawn = np.exp(np.polyval(line, places)) if logarithmic else np.polyval(line, places)
     kind, style = ("exponential", "--") if logarithmic else ("line", "-")
-    axes.plot(
-        places, np.exp(drawn) if logarithmic else drawn, color=colour, linewidth=1.2,
-        linestyle=style, label=f"{kind} fitted",
-    )  # fmt: skip
+    axes.plot(places, drawn, style, color=colour, linewidth=1.2, label=f"{kind} fitted")
 
 
 def best_steps(
-    tables: Tables, measure: newton_layers.Measure, algorithm: str, value: str = "best match"
+    tables: Tables, measure: Measure, algorithm: str, value: str = "best match"
 ) -> dict[int, float]:
     """The step that is most like each layer, or another value, by layer; the mean over seeds."""
     own = {"value": value, "measure": measure, "label": algorithm}

@@ -11,38 +11,26 @@ from innerloop.analysis import drawing
 from innerloop.analysis.drawing import ERROR, EXAMPLES
 from innerloop.learners import OLS, GradientDescent
 from innerloop.studies.claim import Claim, at_least
-from innerloop.studies.fu2023 import newton_layers
+from innerloop.studies.fu2023 import layer_errors, layer_trends, model_layers
 from innerloop.studies.fu2023.heatmaps import draw_matches, draw_similarity
-from innerloop.studies.fu2023.layer_errors import (
-    IMPROVES,
-    PROGRESSIVELY,
-    draw_progression,
-    matched_errors,
-    shown_layers,
-)
-from innerloop.studies.fu2023.newton_layers import DESCENT, LEAST, MEASURES, MODEL, NEWTON
+from innerloop.studies.fu2023.layer_trends import MEASURES
+from innerloop.studies.fu2023.model_layers import DESCENT, LEAST, MODEL, NEWTON
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
-from innerloop.studies.study import Measures, Runs, Tables, declare
-from innerloop.training.families import Scale
-
-
-def _runs(scale: Scale) -> Runs:
-    return {MODEL: trained("standard-ill-conditioned", scale)}
+from innerloop.studies.study import Measures, Tables, declare
 
 
 def _draw_fig4(tables: Tables) -> Figure:
     figure, axes = drawing.panels(8, columns=4, size=(3.9, 3.2), legend=0.9)
-    last, layers = tables["by-examples"], shown_layers(tables, MODEL)
+    last, layers = tables["by-examples"], layer_errors.shown_layers(tables, MODEL)
     order = [*layers, *dict.fromkeys(last["label"])]
     drawing.draw_curves(axes[0], last, x="examples", order=order, floor=1e-4)
     drawing.name(axes[0], title="last layer and algorithms", x=EXAMPLES, y=ERROR)
-    draw_progression(axes[1:3], tables, layers)
+    layer_errors.draw_progression(axes[1:3], tables, layers)
     draw_matches(axes[3], tables, "SimE")
-    draw_similarity(axes[4], tables, "SimE", NEWTON)
-    draw_similarity(axes[5], tables, "SimE", DESCENT, logarithmic=True)
-    draw_similarity(axes[6], tables, "SimW", NEWTON)
-    draw_similarity(axes[7], tables, "SimW", DESCENT, logarithmic=True)
+    for place, measure in zip((4, 6), MEASURES, strict=True):
+        draw_similarity(axes[place], tables, measure, NEWTON)
+        draw_similarity(axes[place + 1], tables, measure, DESCENT, logarithmic=True)
     drawing.legend(figure, axes, columns=5)
     return figure
 
@@ -66,16 +54,14 @@ def _steps_per_layer(m: Mapping[str, Tensor]) -> Tensor:
     also=("fig11", "fig12", "fig13"),
     title="On ill-conditioned data transformers are still like Newton's method",
     claims=(
-        IMPROVES,
-        PROGRESSIVELY,
-        *newton_layers.trend_claims("SimE"),
-        *newton_layers.trend_claims("SimW"),
-        Claim(
+        layer_errors.IMPROVES,
+        layer_errors.PROGRESSIVELY,
+        *layer_trends.trend_claims("SimE"),
+        *layer_trends.trend_claims("SimW"),
+        replace(
+            layer_trends.nearer_newton(DESCENT),
             name="not-descent",
             sentence="The transformer is more like Newton's method than gradient descent.",
-            quantity="SimE with Newton's method less SimE with gradient descent, each at its best "
-            "match, mean over the layers in which the error falls",
-            statistic=newton_layers.nearer_newton(DESCENT, "SimE"),
             criterion=at_least(0.0, "it says so of the heatmaps"),
         ),
         Claim(
@@ -93,42 +79,35 @@ def _steps_per_layer(m: Mapping[str, Tensor]) -> Tensor:
         ),
     ),
     draw=_draw_fig4,
-    runs=_runs,
+    runs=lambda scale: {MODEL: trained("standard-ill-conditioned", scale)},
     minutes={"smoke": 0.3, "laptop": 10, "paper": 2500},
     smaller={
         "smoke": "4 dimensions, 7 points, width 16, 2 layers, 20 steps.",
         "laptop": "5 dimensions (two eigenvalues 100, three 1), 11 points, width 64, 8 layers, "
         "3333 steps of a faster optimiser.",
     },
-    notes=(
-        "Gradient descent has the rate 1/L of each prefix. It has far more steps to choose a "
-        "best match from than Newton's method has, which is in its favour.",
-    ),
+    notes=(layer_trends.MORE_STEPS,),
 )
 def fig4(lab: Lab) -> Measures:
     """Errors by layer and by step, and the similarity of both, at condition number 100."""
     steps = lab.choose(smoke=40, laptop=800, paper=3200)
-    algorithms = {NEWTON: newton_layers.newton(lab), DESCENT: GradientDescent(steps)}
-    layers, task = newton_layers.read_layers(lab, MODEL), lab.config(MODEL).task
-    trends = newton_layers.trends_of(lab, layers, algorithms, MEASURES)
-    matched = matched_errors(lab, layers, trends["SimE", NEWTON].best)
-    by_step = lab.error(algorithms[DESCENT], layers.prompt, task, by="step", label=DESCENT)
+    both = {**model_layers.algorithms(lab, NEWTON), DESCENT: GradientDescent(steps)}
+    layers, task = model_layers.read_layers(lab, MODEL), lab.config(MODEL).task
+    trends = layer_trends.trends_of(lab, layers, both, *MEASURES)
+    matched = layer_errors.matched_errors(lab, layers, trends["SimE", NEWTON].best)
+    by_step = lab.error(both[DESCENT], layers.prompt, task, by="step", label=DESCENT)
+    few = (steps // 16, steps // 4, steps)
+    others = {f"{DESCENT}, {taken} steps": GradientDescent(taken) for taken in few} | {LEAST: OLS()}
     curves = [
-        replace(layers.errors.at(layer=-1), label=MODEL),
+        layers.errors.at(layer=-1),
         replace(matched.at(layer=-1), label="Newton, best match"),
-        *(
-            lab.error(
-                GradientDescent(taken), layers.prompt, task, label=f"{DESCENT}, {taken} steps"
-            )
-            for taken in (steps // 16, steps // 4, steps)
-        ),
-        lab.error(OLS(), layers.prompt, task, label=LEAST),
+        *(lab.error(one, layers.prompt, task, label=label) for label, one in others.items()),
     ]
     return {
         MODEL: layers.errors,
         NEWTON: matched,
-        **newton_layers.measures_of(lab, trends),
-        "compared": newton_layers.by_layer("compared", layers.compared[None]),
-        "by gradient step": replace(by_step, shown={"step": newton_layers.drawn_steps(steps + 1)}),
+        **layer_trends.measures_of(lab, trends),
+        "compared": layer_trends.by_layer("compared", layers.compared[None]),
+        "by gradient step": replace(by_step, shown={"step": layer_trends.drawn_steps(steps + 1)}),
         **{f"{one.label}, by examples": one for one in curves},
     }

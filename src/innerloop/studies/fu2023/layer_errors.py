@@ -11,16 +11,12 @@ from torch import Tensor
 from innerloop.analysis import Measured, drawing
 from innerloop.analysis.drawing import ERROR, EXAMPLES
 from innerloop.studies.claim import Claim, at_least, at_most
-from innerloop.studies.fu2023 import newton_layers
+from innerloop.studies.fu2023 import layer_trends, model_layers
 from innerloop.studies.fu2023.heatmaps import best_steps
-from innerloop.studies.fu2023.newton_layers import MODEL, NEWTON
+from innerloop.studies.fu2023.model_layers import LSTM, MODEL, NEWTON
 from innerloop.studies.lab import Lab
-from innerloop.studies.runs import trained
-from innerloop.studies.study import Measures, Runs, Tables, declare
-from innerloop.training.families import Scale
+from innerloop.studies.study import Measures, Tables, declare
 
-SHOWN = 6
-"""Layers that are drawn; the tables hold all."""
 IMPROVES = Claim(
     name="layers-improve",
     sentence="The transformer's predictions improve from layer to layer.",
@@ -44,18 +40,10 @@ def _last(m: Mapping[str, Tensor], label: str = MODEL) -> Tensor:
     return m[label][..., -1]
 
 
-def curves_apart(m: Mapping[str, Tensor]) -> Tensor:
-    """The mean distance (..) of the layers' errors from Newton's, where they fall."""
-    distance = (m[MODEL][..., 1:, :] - m[NEWTON]).abs().mean(dim=-1)  # (.., L)
-    return newton_layers.over_layers(distance, m["falling"])
-
-
-def matched_errors(lab: Lab, layers: newton_layers.Layers, best: Tensor) -> Measured:
+def matched_errors(lab: Lab, layers: model_layers.Layers, best: Tensor) -> Measured:
     """Newton's errors on the same prompts after the best matches (L,), by layer and examples."""
-    task = lab.config(MODEL).task
-    errors = lab.error(
-        newton_layers.newton(lab), layers.prompt, task, by="both", axis="layer", label=NEWTON
-    )
+    (newton,), task = model_layers.algorithms(lab, NEWTON).values(), lab.config(MODEL).task
+    errors = lab.error(newton, layers.prompt, task, by="both", axis="layer", label=NEWTON)
     return replace(errors.at(layer=best.tolist()), ticks={"layer": range(1, len(best) + 1)})
 
 
@@ -69,10 +57,10 @@ def draw_layers(axes: Axes, tables: Tables, label: str, order: Sequence[str]) ->
 
 
 def shown_layers(tables: Tables, label: str) -> list[str]:
-    """Labels of some layers of a model at equal distances, with the first and the last."""
+    """Labels of six layers of a model at equal distances, with the first and the last."""
     rows = drawing.rows_where(tables["by-layer-examples"], {"label": label})
     layers = int(rows["layer"].to_numpy().max())
-    chosen = torch.linspace(1, layers, min(SHOWN, layers)).round().int().tolist()
+    chosen = torch.linspace(1, layers, min(6, layers)).round().int().tolist()
     return [f"layer {layer}" for layer in chosen]
 
 
@@ -85,18 +73,12 @@ def draw_progression(axes: Sequence[Axes], tables: Tables, order: Sequence[str])
     axes[1].set_title(f"{NEWTON}, best match: k = {steps}", loc="left", fontsize=9)
 
 
-def _runs(scale: Scale) -> Runs:
-    return {MODEL: trained("standard-linear", scale), "LSTM": trained("lstm-linear", scale)}
-
-
 def _draw_fig1(tables: Tables) -> Figure:
     figure, axes = drawing.panels(3, columns=3, size=(4.0, 3.3))
     order = shown_layers(tables, MODEL)
     draw_progression(axes[:2], tables, order)
-    shown = shown_layers(tables, "LSTM")
     # Layers that only this panel shows take the colours after those of the others.
-    together = [*order, *(label for label in shown if label not in order)]
-    draw_layers(axes[2], tables, "LSTM", together)
+    draw_layers(axes[2], tables, LSTM, list(dict.fromkeys(order + shown_layers(tables, LSTM))))
     drawing.legend(figure, axes, columns=8)
     return figure
 
@@ -113,7 +95,9 @@ def _draw_fig1(tables: Tables) -> Figure:
             sentence="Newton's errors improve with its iterations as those of the layers do.",
             quantity="difference of a layer's error by examples from that of its best-matching "
             "iteration, mean size over examples and the layers in which the error falls",
-            statistic=curves_apart,
+            statistic=lambda m: layer_trends.over_layers(
+                (m[MODEL][..., 1:, :] - m[NEWTON]).abs().mean(dim=-1), m["falling"]
+            ),
             criterion=at_most(
                 0.05,
                 "in units of the error of predicting zero: about what can be told apart in a "
@@ -124,7 +108,7 @@ def _draw_fig1(tables: Tables) -> Figure:
             name="lstm-flat",
             sentence="An LSTM's predictions do not improve from layer to layer.",
             quantity="error after the last example, last layer of the LSTM / its first",
-            statistic=lambda m: _last(m, "LSTM")[..., -1] / _last(m, "LSTM")[..., 1],
+            statistic=lambda m: _last(m, LSTM)[..., -1] / _last(m, LSTM)[..., 1],
             criterion=at_least(
                 0.8,
                 "the paper finds the first layer equally good; two seeds differ by a quarter, "
@@ -134,7 +118,7 @@ def _draw_fig1(tables: Tables) -> Figure:
         ),
     ),
     draw=_draw_fig1,
-    runs=_runs,
+    runs=model_layers.both_runs,
     minutes={"smoke": 0.3, "laptop": 6, "paper": 3500},
     smaller={
         "smoke": "3 dimensions, 7 points, width 16, 2 layers, 20 steps.",
@@ -144,11 +128,8 @@ def _draw_fig1(tables: Tables) -> Figure:
 )
 def fig1(lab: Lab) -> Measures:
     """Error by examples after every layer of both models, and after Newton's iterations."""
-    layers, lstm = newton_layers.read_layers(lab, MODEL), newton_layers.read_layers(lab, "LSTM")
-    trend = newton_layers.trends_of(lab, layers, {NEWTON: newton_layers.newton(lab)})[
-        "SimE", NEWTON
-    ]
-    curves = {
-        MODEL: layers.errors, NEWTON: matched_errors(lab, layers, trend.best), "LSTM": lstm.errors
-    }  # fmt: skip
-    return {**curves, **trend.by_layer()}
+    layers, lstm = (model_layers.read_layers(lab, label) for label in (MODEL, LSTM))
+    newton = model_layers.algorithms(lab, NEWTON)
+    (trend,) = layer_trends.trends_of(lab, layers, newton, "SimE").values()
+    matched = matched_errors(lab, layers, trend.best)
+    return {MODEL: layers.errors, NEWTON: matched, LSTM: lstm.errors, **trend.by_layer()}

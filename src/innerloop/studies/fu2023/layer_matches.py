@@ -1,6 +1,5 @@
 """Figures 3, 6, 8, 14, 15: layers match Newton's iterations linearly, and not gradient steps."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -10,19 +9,16 @@ from innerloop.analysis.matching import line
 from innerloop.core.learner import Learner
 from innerloop.learners import GradientDescent
 from innerloop.studies.claim import Claim, between
-from innerloop.studies.fu2023 import newton_layers
+from innerloop.studies.fu2023 import layer_trends, model_layers
 from innerloop.studies.fu2023.heatmaps import draw_matches, draw_similarity
-from innerloop.studies.fu2023.newton_layers import DESCENT, MEASURES, MODEL, NEWTON
+from innerloop.studies.fu2023.layer_trends import MEASURES
+from innerloop.studies.fu2023.model_layers import DESCENT, MODEL, NEWTON
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
-from innerloop.studies.study import Measures, Runs, Tables, declare
+from innerloop.studies.study import Measures, Tables, declare
 from innerloop.training.families import Scale
 
-SLOWER = (1.0, 0.5, 0.25)
-"""Fixed rates of gradient descent that are tried, in parts of 1 / (sqrt n + sqrt d)^2."""
-TUNED_ON = 256
-"""Prompts that the rate is chosen on."""
-SMALLER: Mapping[Scale, str] = {
+SMALLER: dict[Scale, str] = {
     "smoke": "3 dimensions, 7 points, width 16, 2 layers, 20 steps; few prompts and steps of the "
     "algorithms.",
     "laptop": "5 dimensions, 11 points, width 64, 8 layers, 2000 steps of a faster optimiser; 20 "
@@ -30,27 +26,22 @@ SMALLER: Mapping[Scale, str] = {
 }
 
 
-def standard_runs(scale: Scale) -> Runs:
-    """The stack on linear functions."""
-    return {MODEL: trained("standard-linear", scale)}
-
-
 def choose_rate(lab: Lab, learner: Learner[Any]) -> GradientDescent:
     """Gradient descent with the rate at which it is most like the layers of a learner.
 
-    1/L of each prefix, or the same for all prefixes; a table has all that were tried. On prompts of
-    their own: it is not judged on those it was tuned on.
+    1/L of each prefix, or a part of 1 / (sqrt n + sqrt d)^2 for all prefixes; a table has all that
+    were tried. On prompts of their own: it is not judged on those it was tuned on.
     """
-    layers = newton_layers.read_prompts(lab, learner, MODEL, prompts=TUNED_ON, purpose="tune")
-    steps, prompt = newton_layers.descent_steps(lab), layers.prompt
-    largest = ((prompt.points - 1) ** 0.5 + prompt.dims**0.5) ** 2
+    layers = model_layers.read_prompts(lab, learner, MODEL, prompts=256, purpose="tune")
+    steps = model_layers.algorithms(lab, DESCENT)[DESCENT].steps
+    largest = ((layers.prompt.points - 1) ** 0.5 + layers.prompt.dims**0.5) ** 2
     tried = {"1/L of each prefix": GradientDescent(steps)}
-    for size in (part / largest for part in SLOWER):
+    for size in (1 / largest, 0.5 / largest, 0.25 / largest):
         tried[f"{size:.3g}"] = GradientDescent(steps, step_size=size)
     alike: dict[str, float] = {}
-    for (_, label), trend in newton_layers.trends_of(lab, layers, tried).items():
+    for (_, label), trend in layer_trends.trends_of(lab, layers, tried, "SimE").items():
         means = trend.at_best.values.mean(dim=0)  # (L,)
-        alike[label] = float(newton_layers.over_layers(means, layers.compared))
+        alike[label] = float(layer_trends.over_layers(means, layers.compared))
     best = max(alike, key=alike.__getitem__)
     columns = {"rate": list(alike), "similarity": alike.values()}
     lab.table("rates", {**columns, "chosen": [label == best for label in alike]}, by_seed=True)
@@ -75,30 +66,26 @@ def _draw_fig3(tables: Tables) -> Figure:
     also=("fig6", "fig8"),
     title="Layers match Newton's iterations linearly and gradient steps exponentially",
     claims=(
-        *newton_layers.trend_claims("SimE"),
+        *layer_trends.trend_claims("SimE"),
         Claim(
             name="iterations-a-layer",
             sentence="Each layer computes roughly three iterations of Newton's method.",
             quantity="slope of the line through the best-matching iterations",
-            statistic=newton_layers.fitted(f"SimE, {NEWTON}", lambda *fit: line(*fit)[0]),
+            statistic=layer_trends.fitted(f"SimE, {NEWTON}", lambda *fit: line(*fit)[0]),
             criterion=between(2.0, 4.0, "three, read off a heatmap of whole numbers"),
             paper="3",
         ),
     ),
     draw=_draw_fig3,
-    runs=standard_runs,
+    runs=model_layers.standard_runs,
     minutes={"smoke": 0.2, "laptop": 5, "paper": 2500},
     smaller=SMALLER,
 )
 def fig3(lab: Lab) -> Measures:
     """SimE of every layer with every step of both algorithms, and the trend of the best."""
-    layers = newton_layers.read_layers(lab, MODEL)
-    both = {NEWTON: newton_layers.newton(lab), DESCENT: choose_rate(lab, layers.learner)}
-    return newton_layers.measures_of(lab, newton_layers.trends_of(lab, layers, both))
-
-
-def _one_head_runs(scale: Scale) -> Runs:
-    return {MODEL: trained("one-head-linear", scale)}
+    layers = model_layers.read_layers(lab, MODEL)
+    both = {**model_layers.algorithms(lab, NEWTON), DESCENT: choose_rate(lab, layers.learner)}
+    return layer_trends.measures_of(lab, layer_trends.trends_of(lab, layers, both, "SimE"))
 
 
 def _draw_fig14(tables: Tables) -> Figure:
@@ -116,17 +103,15 @@ def _draw_fig14(tables: Tables) -> Figure:
     id="fig14",
     also=("fig15",),
     title="With one head a layer, layers match Newton's iterations as well",
-    claims=(*newton_layers.trend_claims("SimE"), *newton_layers.trend_claims("SimW")),
+    claims=(*layer_trends.trend_claims("SimE"), *layer_trends.trend_claims("SimW")),
     draw=_draw_fig14,
-    runs=_one_head_runs,
+    runs=lambda scale: {MODEL: trained("one-head-linear", scale)},
     minutes={"smoke": 0.2, "laptop": 7, "paper": 2500},
     smaller=SMALLER,
     notes=("Gradient descent has the rate 1/L of each prefix.",),
 )
 def fig14(lab: Lab) -> Measures:
     """SimE and SimW of every layer of a model with one head per layer."""
-    layers, both = (
-        newton_layers.read_layers(lab, MODEL),
-        newton_layers.algorithms(lab, NEWTON, DESCENT),
-    )
-    return newton_layers.measures_of(lab, newton_layers.trends_of(lab, layers, both, MEASURES))
+    layers = model_layers.read_layers(lab, MODEL)
+    both = model_layers.algorithms(lab, NEWTON, DESCENT)
+    return layer_trends.measures_of(lab, layer_trends.trends_of(lab, layers, both, *MEASURES))

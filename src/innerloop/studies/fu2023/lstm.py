@@ -12,23 +12,22 @@ from innerloop.analysis.drawing import ERROR, EXAMPLES
 from innerloop.core.learner import Learner
 from innerloop.learners import OLS, Newton, OnlineGradientDescent
 from innerloop.studies.claim import Claim, at_least, at_most, between
-from innerloop.studies.fu2023 import newton_layers
-from innerloop.studies.fu2023.newton_layers import DESCENT, LEAST, MEASURES, MODEL, NEWTON, ONLINE
+from innerloop.studies.fu2023 import layer_trends, model_layers
+from innerloop.studies.fu2023.layer_trends import MEASURES
+from innerloop.studies.fu2023.model_layers import DESCENT, LEAST, LSTM, MODEL, NEWTON, ONLINE
 from innerloop.studies.lab import Lab
-from innerloop.studies.runs import trained
-from innerloop.studies.study import Measures, Runs, Tables, declare
-from innerloop.training.families import Scale
+from innerloop.studies.study import Measures, Tables, declare
 
-LSTM, MATCHED = "LSTM", "Newton, as far as the LSTM"
+MATCHED = "Newton, as far as the LSTM"
 ORDER = (MODEL, LSTM, MATCHED, ONLINE, LEAST)
 """Learners of the curves; Newton's method takes the number of iterations that matches the LSTM."""
 ALGORITHMS = (NEWTON, DESCENT, ONLINE)
-COMPARED = ((LSTM, MODEL, ONLINE), (MODEL, LSTM, NEWTON), (MODEL, LSTM, DESCENT))
-"""The nearer model by table 1, the other, and the algorithm."""
-
-
-def _runs(scale: Scale) -> Runs:
-    return {MODEL: trained("standard-linear", scale), LSTM: trained("lstm-linear", scale)}
+COMPARED = {
+    "lstm-online": (LSTM, MODEL, ONLINE, "0.954 - 0.806"),
+    "transformer-newton": (MODEL, LSTM, NEWTON, "0.991 - 0.920"),
+    "transformer-descent": (MODEL, LSTM, DESCENT, "0.957 - 0.916"),
+}
+"""By claim: the nearer model by table 1, the other, the algorithm, and the table's numbers."""
 
 
 def _draw_fig5(tables: Tables) -> Figure:
@@ -40,49 +39,39 @@ def _draw_fig5(tables: Tables) -> Figure:
     steps = drawing.rows_where(tables["matches"], own)["step"].iloc[0]
     title = f"examples asked again (Newton: k = {steps})"
     drawing.name(axes[1], title=title, x="examples that came later", y=ERROR)
-    for panel, measure, source in zip(
-        axes[2:], MEASURES, ("table 1", "not in table 1"), strict=True
-    ):
+    sources = {"SimE": "table 1", "SimW": "not in table 1"}
+    for panel, measure in zip(axes[2:], MEASURES, strict=True):
         _draw_similarities(panel, tables, measure)
-        drawing.name(panel, title=f"{measure} at the best match ({source})", y=measure)
+        drawing.name(panel, title=f"{measure} at the best match ({sources[measure]})", y=measure)
     drawing.legend(figure, axes, columns=5)
     return figure
 
 
-def _draw_similarities(axes: Axes, tables: Tables, measure: newton_layers.Measure) -> None:
+def _draw_similarities(axes: Axes, tables: Tables, measure: layer_trends.Measure) -> None:
     """One bar per algorithm and model."""
     for index, model in enumerate((MODEL, LSTM)):
-        own = {"measure": measure, "label": model}
-        rows = drawing.rows_where(tables["by-algorithm"], own)
+        rows = drawing.rows_where(tables["by-algorithm"], {"measure": measure, "label": model})
         places = [ALGORITHMS.index(each) + 0.2 * (2 * index - 1) for each in rows["algorithm"]]
         mean, low, high = (rows[key].to_numpy(float) for key in ("mean", "low", "high"))
-        spread = [mean - low, high - mean]
-        axes.bar(places, mean, width=0.36, yerr=spread, color=drawing.COLOURS[index])
+        spread, colour = [mean - low, high - mean], drawing.COLOURS[index]
+        axes.bar(places, mean, width=0.36, yerr=spread, color=colour)
     drawing.plain(axes, whole=False)
     names = [key.replace(" gradient", "\ngradient") for key in ALGORITHMS]
     axes.set_xticks(range(len(ALGORITHMS)), names, fontsize=8)
 
 
-def _nearer(name: str, pair: tuple[str, str, str], paper: str) -> Claim:
+def _nearer(name: str, first: str, second: str, algorithm: str, paper: str) -> Claim:
     """One model is nearer to an algorithm than the other is: of two ways of training."""
-    first, second, algorithm = pair
+    place = ALGORITHMS.index(algorithm)
     return Claim(
         name=name,
         sentence=f"The {first} is more similar to {algorithm} than the {second} is (SimE).",
         quantity=f"SimE with {algorithm} at its best match, {first} less {second}",
-        statistic=difference(*pair),
+        statistic=lambda m: (m[f"SimE, {first}"] - m[f"SimE, {second}"])[..., place],
         criterion=at_least(0.0, "table 1 compares the two; equal models would differ by 0"),
         over="seeds",
         paper=paper,
     )
-
-
-def difference(
-    first: str, second: str, algorithm: str, measure: newton_layers.Measure = "SimE"
-) -> Statistic:
-    """The first model's similarity with an algorithm less the second's, on the same prompts."""
-    place = ALGORITHMS.index(algorithm)
-    return lambda m: m[f"{measure}, {first}"][..., place] - m[f"{measure}, {second}"][..., place]
 
 
 def older_over_newer(label: str) -> Statistic:
@@ -112,17 +101,14 @@ def older_over_newer(label: str) -> Statistic:
             over="seeds",
             ratio=True,
         ),
-        _nearer("lstm-online", COMPARED[0], "0.954 - 0.806"),
-        _nearer("transformer-newton", COMPARED[1], "0.991 - 0.920"),
-        _nearer("transformer-descent", COMPARED[2], "0.957 - 0.916"),
+        *(_nearer(name, *compared) for name, compared in COMPARED.items()),
         Claim(
             name="lstm-forgets",
             sentence="The LSTM knows recent examples better than early ones.",
             quantity="error on examples asked again, older half / newer half, LSTM",
             statistic=older_over_newer(LSTM),
             criterion=at_least(
-                1.25,
-                "1 for a learner that does not mind the order; two seeds differ by a quarter",
+                1.25, "1 for a learner that does not mind the order; two seeds differ by a quarter"
             ),
             ratio=True,
         ),
@@ -147,7 +133,7 @@ def older_over_newer(label: str) -> Statistic:
         ),
     ),
     draw=_draw_fig5,
-    runs=_runs,
+    runs=model_layers.both_runs,
     minutes={"smoke": 0.3, "laptop": 6, "paper": 3500},
     smaller={
         "smoke": "3 dimensions, 7 points, width 16, 2 layers, 20 steps; 6 examples asked again.",
@@ -159,29 +145,26 @@ def older_over_newer(label: str) -> Statistic:
 )
 def fig5(lab: Lab) -> Measures:
     """Error by examples, forgetting by age, and similarities of both models with algorithms."""
-    task, points = lab.config(MODEL).task, lab.config(MODEL).points
-    trends: dict[tuple[str, str, str], newton_layers.Trend] = {}
+    alike: dict[str, Measured] = {}
+    steps: dict[tuple[str, str, str], int] = {}
+    known = model_layers.algorithms(lab, *ALGORITHMS)
     for model in (MODEL, LSTM):
-        layers = newton_layers.read_prompts(lab, lab.learner(model), model)
-        known = newton_layers.algorithms(lab, *ALGORITHMS)
-        for key, trend in newton_layers.trends_of(lab, layers, known, MEASURES).items():
-            trends[model, *key] = trend
-    steps = {key: int(trend.best[-1]) for key, trend in trends.items()}
+        layers = model_layers.read_prompts(lab, lab.learner(model), model)
+        trends = layer_trends.trends_of(lab, layers, known, *MEASURES)
+        steps |= {(model, *key): int(trend.best[-1]) for key, trend in trends.items()}
+        for measure in MEASURES:
+            last = {name: trends[measure, name].at_best.at(layer=-1) for name in ALGORITHMS}
+            table = Measured.stack("algorithm", last)  # table 1, if by SimE
+            alike[f"{measure}, {model}"] = replace(table, label=model, keys={"measure": measure})
     columns = dict(zip(("model", "measure", "algorithm"), zip(*steps, strict=True), strict=True))
     lab.table("matches", {**columns, "step": steps.values()}, by_seed=True)
-    alike = {
-        f"{measure}, {model}": _by_algorithm(
-            {name: trends[model, measure, name] for name in ALGORITHMS}, model, measure
-        )
-        for model in (MODEL, LSTM)
-        for measure in MEASURES
-    }
-    _note_weights(lab, alike)
+    note_weights(lab, alike)
     learners: tuple[Learner[Any], ...] = (
         lab.learner(MODEL), lab.learner(LSTM), Newton(steps[LSTM, "SimE", NEWTON]),
         OnlineGradientDescent(), OLS(),
     )  # fmt: skip
-    prompt = lab.draw(task, points)
+    task = lab.config(MODEL).task
+    prompt = lab.draw(task, lab.config(MODEL).points)
     seen = lab.draw(task, lab.choose(smoke=6, laptop=10, paper=20), purpose="forgetting")
     curves: dict[str, Measured] = {}
     for label, learner in zip(ORDER, learners, strict=True):
@@ -190,22 +173,14 @@ def fig5(lab: Lab) -> Measures:
     return {**alike, **curves}
 
 
-def _by_algorithm(
-    trends: Mapping[str, newton_layers.Trend], model: str, measure: newton_layers.Measure
-) -> Measured:
-    """Table 1: the similarity of a model's last layer with each algorithm at its best match."""
-    each = {algorithm: trend.at_best.at(layer=-1) for algorithm, trend in trends.items()}
-    return replace(Measured.stack("algorithm", each), label=model, keys={"measure": measure})
-
-
-def _note_weights(lab: Lab, alike: Mapping[str, Measured]) -> None:
+def note_weights(lab: Lab, alike: Mapping[str, Measured]) -> None:
     """Note the same differences by SimW, of which table 1 and so the claims do not speak."""
     words: list[str] = []
-    for first, second, algorithm in COMPARED:
-        place = ALGORITHMS.index(algorithm)
-        one, other = (alike[f"SimW, {model}"].at(algorithm=place) for model in (first, second))
-        draws = lab.choose(smoke=100, laptop=1000, paper=1000)
-        each = (one - other).interval(draws=draws, generator=lab.generator("bootstrap"))
+    draws = lab.choose(smoke=100, laptop=1000, paper=1000)
+    for first, second, algorithm, _ in COMPARED.values():
+        difference = alike[f"SimW, {first}"] - alike[f"SimW, {second}"]
+        own = difference.at(algorithm=ALGORITHMS.index(algorithm))
+        each = own.interval(draws=draws, generator=lab.generator("bootstrap"))
         number = f"{float(each.value):.3f} ({float(each.low):.3f} to {float(each.high):.3f})"
         words.append(f"with {algorithm}, {first} less {second}, {number}")
     lab.note(

@@ -1,13 +1,12 @@
 """Theorem 1 and appendix B.3: Newton's method as a transformer, and as a polynomial."""
 
-from collections.abc import Sequence
 from fractions import Fraction
 from math import comb
-from operator import mul
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from numpy.polynomial import Polynomial
 
 from innerloop.analysis import Measured, drawing
 from innerloop.analysis.drawing import COLOURS
@@ -45,9 +44,11 @@ def thm1(lab: Lab) -> Measures:
     return measure_theorem(lab, NEWTON_LAYERS)
 
 
-Polynomial = tuple[Fraction, ...]
-"""Coefficients by power of S, from 0 on, at alpha = 1; alpha^j goes with S^(2j - 1)."""
+S = Polynomial(np.array([0, 1], dtype=object))
+"""S itself; the coefficients of its polynomials are whole numbers of any size.
 
+M_k is expanded at alpha = 1; alpha^j goes with S^(2j - 1).
+"""
 ITERATIONS = 7
 """How far M_k is expanded: to the power 255."""
 PRINTED: dict[int, dict[int, int]] = {1: {1: 2, 3: -4}, 2: {1: 4, 3: -12, 5: 16, 7: -16}}
@@ -55,110 +56,46 @@ PRINTED: dict[int, dict[int, int]] = {1: {1: 2, 3: -4}, 2: {1: 4, 3: -12, 5: 16,
 IDENTITY = at_most(0, "an identity, in exact arithmetic")
 
 
-def product(first: Polynomial, second: Polynomial) -> Polynomial:
-    """The product of two polynomials in one matrix, which commute."""
-    coefficients = [Fraction(0)] * (len(first) + len(second) - 1)
-    for i, one in enumerate(first):
-        if one:
-            for j, other in enumerate(second):
-                coefficients[i + j] += one * other
-    return tuple(coefficients)
-
-
-def newton_step(inverse: Polynomial) -> Polynomial:
-    """2M - M S M."""
-    squared = product(product(inverse, (Fraction(0), Fraction(1))), inverse)
-    padded = [*inverse, *[Fraction(0)] * (len(squared) - len(inverse))]
-    return tuple(2 * own - other for own, other in zip(padded, squared, strict=True))
-
-
 def expanded(iterations: int) -> list[Polynomial]:
-    """M_0 = S, M_1, .. as polynomials in S, at alpha = 1."""
-    polynomials: list[Polynomial] = [(Fraction(0), Fraction(1))]
+    """M_0 = S, M_1, .. as polynomials in S, at alpha = 1; the next of M is 2M - M S M."""
+    polynomials = [S]
     for _ in range(iterations):
-        polynomials.append(newton_step(polynomials[-1]))
+        last = polynomials[-1]
+        polynomials.append(2 * last - last * S * last)
     return polynomials
-
-
-def degree(polynomial: Sequence[Fraction]) -> int:
-    """The highest power with a coefficient other than 0."""
-    return max(power for power, coefficient in enumerate(polynomial) if coefficient)
 
 
 def binomial(iteration: int) -> Polynomial:
     """M_k in closed form: 1 - S M_k = (1 - alpha S^2)^(2^k), so that S^(2j - 1) has a binomial."""
     steps = 2**iteration
-    coefficients = [Fraction(0)] * (2 * steps)
-    for j in range(1, steps + 1):
-        coefficients[2 * j - 1] = Fraction((-1) ** (j + 1) * comb(steps, j))
-    return tuple(coefficients)
+    coefficients = np.zeros(2 * steps, dtype=object)
+    coefficients[1::2] = [(-1) ** (j + 1) * comb(steps, j) for j in range(1, steps + 1)]
+    return Polynomial(coefficients)
 
 
 def gradient_degree(steps: int) -> int:
     """The degree in S of p where the weights after so many gradient steps are p(S) X'y."""
-    weights: Polynomial = (Fraction(0),)
-    for _ in range(steps):  # w <- w - S w + X'y, at step size 1
-        moved = product(weights, (Fraction(1), Fraction(-1)))
-        weights = (moved[0] + 1, *moved[1:])
-    return degree(weights)
+    weights = 0 * S
+    for _ in range(steps):
+        weights = (1 - S) * weights + 1  # w <- w - S w + X'y, at step size 1
+    return weights.degree()
 
 
-Matrix = tuple[tuple[Fraction, ...], ...]
+def off_by(polynomial: Polynomial, iteration: int) -> Fraction:
+    """The largest entry of p(S) - M_k, with M_k from products of matrices: 0 for the right one.
 
-
-def times(first: Matrix, second: Matrix) -> Matrix:
-    """The product of two matrices of fractions."""
-    columns = tuple(zip(*second, strict=True))
-    return tuple(tuple(sum(map(mul, row, column), Fraction(0)) for column in columns)
-                 for row in first)  # fmt: skip
-
-
-def combined(first: Matrix, second: Matrix, *, by: tuple[Fraction, Fraction]) -> Matrix:
-    """A weighted sum of two matrices."""
-    return tuple(
-        tuple(by[0] * a + by[1] * b for a, b in zip(*rows, strict=True))
-        for rows in zip(first, second, strict=True)
-    )
-
-
-def off_by(polynomial: Polynomial, gram: Matrix, alpha: Fraction, iteration: int) -> Fraction:
-    """The largest entry of p(S) - M_k, with M_k from products of matrices: 0 for the right one."""
-    one, zero = Fraction(1), Fraction(0)
-    inverse = combined(gram, gram, by=(alpha, zero))
+    In fractions, with S = X'X of three inputs in three dimensions and alpha = 1/400.
+    """
+    inputs = np.array([[1, 0, 2], [-1, 1, 1], [0, 3, 1]], dtype=object)  # (3, 3)
+    gram, alpha = inputs.T @ inputs, Fraction(1, 400)
+    inverse = alpha * gram  # (3, 3)
     for _ in range(iteration):
-        inverse = combined(inverse, times(times(inverse, gram), inverse), by=(2 * one, -one))
-    value = combined(gram, gram, by=(zero, zero))
-    power = gram
-    for exponent, coefficient in enumerate(polynomial[1:], start=1):
-        if exponent > 1:
-            power = times(power, gram)
-        value = combined(value, power, by=(one, coefficient * alpha ** ((exponent + 1) // 2)))
-    difference = combined(value, inverse, by=(one, -one))
-    return max(abs(entry) for row in difference for entry in row)
-
-
-def example_gram() -> Matrix:
-    """S = X'X of three inputs in three dimensions, in whole numbers."""
-    inputs = ((1, 0, 2), (-1, 1, 1), (0, 3, 1))
-    rows = tuple(tuple(Fraction(entry) for entry in row) for row in inputs)
-    return times(tuple(zip(*rows, strict=True)), rows)
-
-
-def as_printed(iteration: int) -> Polynomial:
-    """The polynomial that the appendix prints for M_1 or M_2."""
-    powers = PRINTED[iteration]
-    return tuple(Fraction(powers.get(power, 0)) for power in range(max(powers) + 1))
-
-
-def _coefficients(right: Sequence[Polynomial]) -> pd.DataFrame:
-    """The coefficients other than 0, for the first iterations, with those that are printed."""
-    rows = [
-        (k, power, float(coefficient), float(PRINTED.get(k, {}).get(power, np.nan)))
-        for k, polynomial in enumerate(right[:4])
-        for power, coefficient in enumerate(polynomial)
-        if coefficient
-    ]
-    return pd.DataFrame(rows, columns=["iteration", "power", "coefficient", "printed"])
+        inverse = 2 * inverse - inverse @ gram @ inverse
+    value = sum(
+        coefficient * alpha ** ((power + 1) // 2) * np.linalg.matrix_power(gram, power)
+        for power, coefficient in enumerate(polynomial.coef)
+    )  # (3, 3)
+    return abs(value - inverse).max()
 
 
 def _draw_b3(tables: Tables) -> Figure:
@@ -179,14 +116,11 @@ def _draw_b3(tables: Tables) -> Figure:
         title = f"M_{iteration}: coefficients of S^s"
         drawing.name(panel, title=title, x="s", y="coefficient / alpha^((s+1)/2)")
     degrees = tables["degrees"]
-    for column, style, colour in (
-        ("Newton", "o-", COLOURS[2]),
-        ("gradient descent", "s-", COLOURS[3]),
-        ("2^(k+1) - 1", "+", "black"),
-    ):
-        axes[2].plot(
-            degrees["iterations"], degrees[column], style, color=colour, markersize=6, label=column
-        )
+    styles = {"Newton": ("o-", COLOURS[2]), "gradient descent": ("s-", COLOURS[3]),
+              "2^(k+1) - 1": ("+", "black")}  # fmt: skip
+    for label, (style, colour) in styles.items():
+        steps, powers = degrees["iterations"], degrees[label]
+        axes[2].plot(steps, powers, style, color=colour, markersize=6, label=label)
     axes[2].set_yscale("symlog", linthresh=1)
     drawing.plain(axes[2])
     drawing.name(axes[2], title="degree in S after k iterations", x="k", y="highest power of S")
@@ -248,34 +182,35 @@ def _draw_b3(tables: Tables) -> Figure:
 def b3(lab: Lab) -> Measures:
     """Expand M_k in fractions, and hold it to matrices, to binomials and to what is printed."""
     lab.tell("expanding M_k")
-    polynomials = expanded(ITERATIONS)
-    counts = range(ITERATIONS + 1)
-    degrees = [degree(polynomial) for polynomial in polynomials]
-    gram, alpha = example_gram(), Fraction(1, 400)
-    first_order = [gradient_degree(k) if k else 0 for k in counts]
-    lab.table("coefficients", _coefficients(polynomials))
-    lab.table(
-        "degrees",
+    polynomials, counts = expanded(ITERATIONS), range(ITERATIONS + 1)
+    degrees = pd.DataFrame(
         {
             "iterations": counts,
-            "Newton": degrees,
+            "Newton": [polynomial.degree() for polynomial in polynomials],
             "2^(k+1) - 1": [2 ** (k + 1) - 1 for k in counts],
-            "gradient descent": first_order,
-        },
+            "gradient descent": [gradient_degree(k) for k in counts],
+        }
     )
+    coefficients = [
+        (k, power, float(coefficient), float(PRINTED.get(k, {}).get(power, np.nan)))
+        for k, polynomial in enumerate(polynomials[:4])
+        for power, coefficient in enumerate(polynomial.coef)
+        if coefficient
+    ]
+    columns = ["iteration", "power", "coefficient", "printed"]
+    lab.table("coefficients", pd.DataFrame(coefficients, columns=columns))
+    lab.table("degrees", degrees)
+    constant = np.array([polynomial.coef[0] != 0 for polynomial in polynomials])  # (k,)
     numbers = {
-        "of another degree": sum(
-            degrees[k] != 2 ** (k + 1) - 1 or bool(polynomials[k][0]) for k in counts
-        ),
-        "off by": max(off_by(polynomials[k], gram, alpha, k) for k in range(5)),
-        "not binomial": sum(
-            a != b for k in counts for a, b in zip(polynomials[k], binomial(k), strict=True)
-        ),
+        "of another degree": ((degrees["Newton"] != degrees["2^(k+1) - 1"]) | constant).sum(),
+        "off by": max(off_by(polynomials[k], k) for k in range(5)),
+        "not binomial": sum((polynomials[k].coef != binomial(k).coef).sum() for k in counts),
         "misprinted": sum(
-            polynomials[k][power] != coefficient
+            polynomials[k].coef[power] != coefficient
             for k, powers in PRINTED.items()
             for power, coefficient in powers.items()
         ),
-        "powers per gradient step": max(first_order[k] / k for k in counts[1:]),
+        # At k = 0 it is 0 / 0: no number, which `max` leaves out.
+        "powers per gradient step": (degrees["gradient descent"] / degrees["iterations"]).max(),
     }
     return {key: Measured.exact(float(number)) for key, number in numbers.items()}

@@ -1,109 +1,39 @@
-"""A trained model read after each of its layers, and which steps of algorithms these match.
+"""Which steps of algorithms the layers of a model match, and whether these grow as a line does.
 
-Shapes: P prompts, n points, q queries, d dimensions, L layers (A with the embedding before them),
-C steps of an algorithm with its start.
+Shapes: P prompts, L layers, C steps of an algorithm with its start.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
-from innerloop.analysis import Measured, Statistic, best_matches, fit_readouts, match_all
-from innerloop.analysis.matching import explained, falling_steps
+from innerloop.analysis import Measured, Statistic, best_matches, match_all
+from innerloop.analysis.matching import explained
 from innerloop.core.learner import Learner
-from innerloop.core.prompt import Prompt
-from innerloop.learners import OLS, GradientDescent, Newton, OnlineGradientDescent
 from innerloop.studies.claim import Claim, at_least
+from innerloop.studies.fu2023.model_layers import DESCENT, NEWTON, Layers
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures
 
 Measure = Literal["SimE", "SimW"]
 """Cosines of errors, and of induced weights: Fu et al. (2023), section 3.4."""
 MEASURES: tuple[Measure, ...] = ("SimE", "SimW")
-MODEL = "transformer"
-"""The label of the run."""
-NEWTON, DESCENT = "Newton", "gradient descent"
-ONLINE, LEAST = "online gradient descent", "least squares"
+MORE_STEPS = (
+    "Gradient descent has the rate 1/L of each prefix. It has far more steps to choose a best "
+    "match from than Newton's method has, which is in its favour."
+)
+"""A note of figures that compare the two."""
 FEWEST = 5
 """Layers that tell a line from an exponential.
 
 Of five numbers that double a line explains 0.87, and leaves more than a tenth to speak against it;
 of four it explains 0.92, of three 0.96.
 """
-
-
-def newton(lab: Lab) -> Newton:
-    """As many iterations as there are on the figures' axes."""
-    return Newton(steps=lab.choose(smoke=6, laptop=20, paper=30))
-
-
-def descent_steps(lab: Lab) -> int:
-    """Gradient steps on the figures' axes."""
-    return lab.choose(smoke=20, laptop=400, paper=800)
-
-
-def algorithms(lab: Lab, *names: str) -> dict[str, Learner[Any]]:
-    """Some of what layers are compared with, by name; gradient descent at 1/L of each prefix."""
-    every = {
-        NEWTON: newton(lab), DESCENT: GradientDescent(descent_steps(lab)),
-        ONLINE: OnlineGradientDescent(), LEAST: OLS(),
-    }  # fmt: skip
-    return {name: every[name] for name in names}
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Layers:
-    """A model that is read after each layer, on test prompts."""
-
-    learner: Learner[Any]
-    prompt: Prompt
-    queries: Tensor
-    """(P, q, d): inputs of the prompt's own distribution, which induced weights are fitted on."""
-    errors: Measured
-    """By layer, the embedding's first, and by examples."""
-
-    @property
-    def falling(self) -> Tensor:
-        """(L,): 1 for the layers in which the error after the last example still falls, else 0."""
-        mask = torch.zeros(self.learner.steps + 1, dtype=torch.float64)  # (A,)
-        mask[list(falling_steps(self.errors.values[:, :, -1].mean(dim=0)))] = 1
-        return mask[1:]
-
-    @property
-    def compared(self) -> Tensor:
-        """(L,): the same, or the last layer alone where the error falls in none."""
-        last = torch.eye(self.learner.steps, dtype=torch.float64)[-1]  # (L,)
-        return self.falling if bool(self.falling.any()) else last
-
-
-def read_layers(lab: Lab, label: str) -> Layers:
-    """Fit a readout to every layer of a run on prompts of their own, and read test prompts."""
-    config = lab.config(label)
-    number = lab.choose(smoke=256, laptop=20_000, paper=50_000)
-    lab.tell(f"readouts of {label}")
-    many = lab.draw(config.task, config.points, prompts=number, purpose="readouts")
-    return read_prompts(lab, fit_readouts(lab.learner(label), many), label)
-
-
-def read_prompts(
-    lab: Lab,
-    learner: Learner[Any],
-    label: str,
-    *,
-    prompts: int | None = None,
-    purpose: str = "test",
-) -> Layers:
-    """Read a learner after each layer on prompts of a run's task, with further inputs of each."""
-    task, points = lab.config(label).task, lab.config(label).points
-    number = lab.choose(smoke=3 * task.dims, laptop=40, paper=200)
-    drawn = lab.draw(task, points + number, prompts=prompts, purpose=purpose)
-    prompt = Prompt(xs=drawn.xs[:, :points], ys=drawn.ys[:, :points])
-    errors = lab.error(learner, prompt, task, by="both", axis="layer", label=label)
-    errors = replace(errors, shown={"layer": range(1, learner.steps + 1)})
-    return Layers(learner=learner, prompt=prompt, queries=drawn.xs[:, points:], errors=errors)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -136,28 +66,30 @@ class Trend:
     @property
     def at_best(self) -> Measured:
         """The similarity with the best match of each layer."""
-        where = self.best.expand(self.similarity.prompts, -1)[..., None]  # (P, L, 1)
-        return self._by_layer("similarity", self.similarity.values.gather(2, where)[..., 0])
+        own = self.similarity
+        where = self.best.expand(own.prompts, -1)[..., None]  # (P, L, 1)
+        return by_layer("similarity", own.values.gather(2, where)[..., 0], own)
 
     def by_layer(self) -> dict[str, Measured]:
         """All but the whole table of similarities, by name: what claims and figures need."""
         return {
             f"{self.name}, at best": self.at_best,
-            f"{self.name}, best": self._by_layer("best match", self.best[None]),
-            f"{self.name}, fitted": self._by_layer("fitted", self.fitted[None]),
+            f"{self.name}, best": by_layer("best match", self.best[None], self.similarity),
+            f"{self.name}, fitted": by_layer("fitted", self.fitted[None], self.similarity),
             "falling": by_layer("falling", self.falling[None]),
         }
-
-    def _by_layer(self, value: str, values: Tensor) -> Measured:
-        return by_layer(value, values, self.similarity.keys["measure"], self.similarity.label)
 
 
 Trends = Mapping[tuple[Measure, str], Trend]
 """By measure and algorithm."""
 
 
-def by_layer(value: str, values: Tensor, measure: str = "", label: str = "") -> Measured:
-    """Values (P, L) of layers from the first on; a column `value` tells what they are."""
+def by_layer(value: str, values: Tensor, of: Measured | None = None) -> Measured:
+    """Values (P, L) of layers from the first on; a column `value` tells what they are.
+
+    The algorithm and the measure are those of a similarity, where they are about one.
+    """
+    label, measure = ("", "") if of is None else (of.label, of.keys["measure"])
     return Measured(
         values=values, axes=("layer",), label=label, keys={"value": value, "measure": measure},
         ticks={"layer": range(1, values.shape[1] + 1)},
@@ -165,10 +97,7 @@ def by_layer(value: str, values: Tensor, measure: str = "", label: str = "") -> 
 
 
 def trends_of(
-    lab: Lab,
-    layers: Layers,
-    algorithms: Mapping[str, Learner[Any]],
-    measures: Sequence[Measure] = ("SimE",),
+    lab: Lab, layers: Layers, algorithms: Mapping[str, Learner[Any]], *measures: Measure
 ) -> dict[tuple[Measure, str], Trend]:
     """How a model's layers match the steps of each algorithm, by each measure."""
     trends: dict[tuple[Measure, str], Trend] = {}
@@ -192,25 +121,22 @@ def measures_of(lab: Lab, trends: Trends) -> Measures:
 
     A note tells where too few layers can be fitted.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[str, str, int, float, float]] = []
+    measures: dict[str, Measured] = {}
     for (measure, algorithm), trend in trends.items():
         number = int(trend.fitted.sum())
         steps, logarithms = explained(_places(trend.best), trend.best, trend.fitted)  # () each
-        rows.append(
-            {
-                "measure": measure, "algorithm": algorithm, "layers": number,
-                "R^2 of a line": float(steps), "R^2 of an exponential": float(logarithms),
-            }
-        )  # fmt: skip
+        rows.append((measure, algorithm, number, float(steps), float(logarithms)))
+        measures |= {trend.name: trend.similarity, **trend.by_layer()}
         if number < FEWEST:
             lab.note(
                 f"Seed {lab.seed}: the steps of {algorithm} matched by {measure} can be "
                 f"fitted at {number} layers only. Nothing is concluded of their trend from fewer "
                 f"than {FEWEST}."
             )
-    lab.table("fits", {key: [row[key] for row in rows] for key in rows[0]}, by_seed=True)
-    tables = {trend.name: trend.similarity for trend in trends.values()}
-    return tables | {k: each for trend in trends.values() for k, each in trend.by_layer().items()}
+    columns = ["measure", "algorithm", "layers", "R^2 of a line", "R^2 of an exponential"]
+    lab.table("fits", pd.DataFrame(rows, columns=columns), by_seed=True)
+    return measures
 
 
 def _places(matches: Tensor) -> Tensor:
@@ -223,10 +149,17 @@ def over_layers(values: Tensor, chosen: Tensor) -> Tensor:
     return (values * chosen).sum(dim=-1) / chosen.sum(dim=-1)
 
 
-def nearer_newton(other: str, measure: Measure) -> Statistic:
-    """The similarity with Newton's method less that with another, over the layers compared."""
-    one, two = f"{measure}, {NEWTON}, at best", f"{measure}, {other}, at best"
-    return lambda m: over_layers(m[one] - m[two], m["compared"])
+def nearer_newton(other: str, measure: Measure = "SimE") -> Claim:
+    """Layers are more like Newton's method than like another, where errors are compared."""
+    one, two = (f"{measure}, {algorithm}, at best" for algorithm in (NEWTON, other))
+    return Claim(
+        name=f"not-{other.replace(' ', '-')}" + ("-weights" if measure == "SimW" else ""),
+        sentence=f"The transformer resembles Newton's method more than {other} ({measure}).",
+        quantity=f"{measure} with Newton's method less {measure} with {other}, each at its best "
+        "match, mean over the layers in which the error falls",
+        statistic=lambda m: over_layers(m[one] - m[two], m["compared"]),
+        criterion=at_least(0.0, "the paper's curve of Newton's method is the uppermost"),
+    )
 
 
 def fitted(name: str, number: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Statistic:
@@ -298,6 +231,5 @@ def linear_steps(count: int) -> list[int]:
 
 def logarithmic_steps(count: int) -> list[int]:
     """The start and some twenty of `count` steps from 1 on, at equal ratios, with the last."""
-    ratios = torch.linspace(0, 1, 20, dtype=torch.float64)  # (20,)
-    from_one = {round((count - 1) ** float(ratio)) for ratio in ratios} if count > 1 else set()
+    from_one = np.geomspace(1, count - 1, 20).round().astype(int).tolist() if count > 1 else []
     return sorted({0, *from_one})

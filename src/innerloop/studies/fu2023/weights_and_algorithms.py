@@ -1,25 +1,23 @@
-"""Figures 7, 9 and 10: of all candidate algorithms, layers are most like Newton's method.
+"""Figures 7, 9, 10 and 16: which algorithm the induced weights are like, and where they lie.
 
-Figure 7 and 10 by induced weights (SimW), figure 9 by errors (SimE) as well.
+Of all candidates, layers are most like Newton's method: figures 7 and 10 have it by induced weights
+(SimW), figure 9 by errors (SimE) as well. Figure 16: they lie in the span of the examples.
 """
 
 from dataclasses import replace
-from typing import Any
 
 from matplotlib.figure import Figure
-from torch import Tensor
 
-from innerloop.analysis import Measured, drawing, induced_weights
+from innerloop.analysis import Measured, drawing, induced_weights, span_chance, span_test
 from innerloop.analysis.drawing import EXAMPLES
 from innerloop.analysis.similarity import weight_cosines
 from innerloop.core.iterate import iterate
-from innerloop.core.learner import Learner
-from innerloop.core.prompt import Prompt
 from innerloop.studies.claim import Claim, at_least, at_most
-from innerloop.studies.fu2023 import newton_layers
+from innerloop.studies.fu2023 import layer_trends, model_layers
 from innerloop.studies.fu2023.heatmaps import best_steps, draw_matches, draw_similarity
-from innerloop.studies.fu2023.layer_matches import SMALLER, standard_runs
-from innerloop.studies.fu2023.newton_layers import DESCENT, LEAST, MEASURES, MODEL, NEWTON, ONLINE
+from innerloop.studies.fu2023.layer_matches import SMALLER
+from innerloop.studies.fu2023.layer_trends import MEASURES
+from innerloop.studies.fu2023.model_layers import DESCENT, LEAST, MODEL, NEWTON, ONLINE
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Tables, declare
 
@@ -53,7 +51,7 @@ def _draw_fig7(tables: Tables) -> Figure:
     also=("fig10",),
     title="By induced weights, too, layers match Newton's iterations linearly",
     claims=(
-        *newton_layers.trend_claims("SimW"),
+        *layer_trends.trend_claims("SimW"),
         Claim(
             name="layer-2",
             sentence="Layer 2 has learned nothing yet: it has no similarity to any algorithm.",
@@ -77,43 +75,41 @@ def _draw_fig7(tables: Tables) -> Figure:
             sentence="At d examples least squares is less like the model than Newton's method.",
             quantity="SimW of the last layer with its best Newton iteration, less that with least "
             "squares, at d examples",
-            statistic=lambda m: m["Newton at d"] - m["least squares at d"],
+            statistic=lambda m: m["dip"],
             criterion=at_least(0.0, "the paper sees a dip for least squares alone"),
         ),
     ),
     draw=_draw_fig7,
-    runs=standard_runs,
+    runs=model_layers.standard_runs,
     minutes={"smoke": 0.2, "laptop": 6, "paper": 2500},
     smaller=SMALLER,
     notes=("Gradient descent has the rate 1/L of each prefix.",),
 )
 def fig7(lab: Lab) -> Measures:
     """SimW of every layer with every step, and by the number of examples at three layers."""
-    layers = newton_layers.read_layers(lab, MODEL)
-    if lab.seed == 0:
-        lab.note(f"The paper's layer 2 is one of 12, here of {layers.learner.steps}.")
-    known = newton_layers.algorithms(lab, *ALGORITHMS)
-    trends = newton_layers.trends_of(lab, layers, known, ("SimW",))
+    layers = model_layers.read_layers(lab, MODEL)
+    lab.note(f"The paper's layer 2 is one of 12, here of {layers.learner.steps}.")
+    known = model_layers.algorithms(lab, *ALGORITHMS)
+    trends = layer_trends.trends_of(lab, layers, known, "SimW")
     both = {key: trend for key, trend in trends.items() if key[1] in (NEWTON, DESCENT)}
     curves = _by_examples(lab, layers, trends)
     at_dims = layers.prompt.dims - 1  # examples are counted from one
     return {
-        **newton_layers.measures_of(lab, both),
+        **layer_trends.measures_of(lab, both),
         **curves,
         "most like": most_like(trends),
-        "Newton at d": curves[NEWTON].at(layer=-1, examples=at_dims),
-        "least squares at d": curves[LEAST].at(layer=-1, examples=at_dims),
+        "dip": (curves[NEWTON] - curves[LEAST]).at(layer=-1, examples=at_dims),
     }
 
 
-def most_like(trends: newton_layers.Trends) -> Measured:
+def most_like(trends: layer_trends.Trends) -> Measured:
     """The similarity of the early layer with the algorithm that it is most like."""
     several = [trend.at_best.at(layer=EARLY - 1) for trend in trends.values()]
     return max(several, key=lambda each: float(each.values.mean()))
 
 
 def _by_examples(
-    lab: Lab, layers: newton_layers.Layers, trends: newton_layers.Trends
+    lab: Lab, layers: model_layers.Layers, trends: layer_trends.Trends
 ) -> dict[str, Measured]:
     """SimW of the layers of figure 10 with their best matches, from one example on."""
     lab.tell("induced weights")
@@ -121,23 +117,17 @@ def _by_examples(
     weights = induced_weights(
         layers.learner, prompt, queries=layers.queries, every_step=True
     )  # (A, P, n, d, k)
-    shown = sorted({EARLY, min(EARLY + 1, number), number})
     curves: dict[str, Measured] = {}
-    for label, algorithm in newton_layers.algorithms(lab, *ALGORITHMS).items():
+    for label, algorithm in model_layers.algorithms(lab, *ALGORITHMS).items():
         each: dict[int, Measured] = {}
-        for layer in shown:
+        for layer in sorted({EARLY, min(EARLY + 1, number), number}):
             step = int(trends["SimW", label].best[layer - 1])
-            cosines = weight_cosines(weights[layer], _weights(algorithm, prompt, step))  # (P, n)
+            *_, state = iterate(algorithm, prompt, steps=step)
+            cosines = weight_cosines(weights[layer], algorithm.weights(prompt, state))  # (P, n)
             each[layer] = Measured(values=cosines, axes=("examples",))
         curve = Measured.stack("layer", each).at(examples=slice(1, None))
         curves[label] = replace(curve, label=label)
     return curves
-
-
-def _weights(algorithm: Learner[Any], prompt: Prompt, steps: int) -> Tensor:
-    """The weights (P, n, d, k) of a linear learner after so many steps."""
-    *_, state = iterate(algorithm, prompt, steps=steps)
-    return algorithm.weights(prompt, state)
 
 
 def _draw_fig9(tables: Tables) -> Figure:
@@ -152,44 +142,82 @@ def _draw_fig9(tables: Tables) -> Figure:
     return figure
 
 
-def _most_like_newton(other: str, measure: newton_layers.Measure = "SimE") -> Claim:
-    """Newton's method is nearer than another."""
-    words = other.replace(" ", "-") if measure == "SimE" else f"{other.replace(' ', '-')}-weights"
-    return Claim(
-        name=f"not-{words}",
-        sentence=f"The transformer resembles Newton's method more than {other} ({measure}).",
-        quantity=f"{measure} with Newton's method less {measure} with {other}, each at its best "
-        "match, mean over the layers in which the error falls",
-        statistic=newton_layers.nearer_newton(other, measure),
-        criterion=at_least(0.0, "the paper's curve of Newton's method is the uppermost"),
-    )
-
-
 @declare(
     paper="fu2023",
     id="fig9",
     title="Of the candidate algorithms, the transformer resembles Newton's method the most",
     claims=(
-        _most_like_newton(DESCENT),
-        _most_like_newton(ONLINE),
-        _most_like_newton(LEAST),
-        _most_like_newton(DESCENT, "SimW"),
+        *(layer_trends.nearer_newton(other) for other in (DESCENT, ONLINE, LEAST)),
+        layer_trends.nearer_newton(DESCENT, "SimW"),
     ),
     draw=_draw_fig9,
-    runs=standard_runs,
+    runs=model_layers.standard_runs,
     minutes={"smoke": 0.2, "laptop": 6, "paper": 2500},
     smaller=SMALLER,
-    notes=(
-        "Gradient descent has the rate 1/L of each prefix. It has far more steps to choose a "
-        "best match from than Newton's method has, which is in its favour.",
-    ),
+    notes=(layer_trends.MORE_STEPS,),
 )
 def fig9(lab: Lab) -> Measures:
     """The similarity of each layer with its best match in every candidate algorithm."""
-    layers = newton_layers.read_layers(lab, MODEL)
-    known = newton_layers.algorithms(lab, *ALGORITHMS)
-    trends = newton_layers.trends_of(lab, layers, known, MEASURES)
+    layers = model_layers.read_layers(lab, MODEL)
+    known = model_layers.algorithms(lab, *ALGORITHMS)
+    trends = layer_trends.trends_of(lab, layers, known, *MEASURES)
     return {
-        "compared": newton_layers.by_layer("compared", layers.compared[None]),
+        "compared": layer_trends.by_layer("compared", layers.compared[None]),
         **{f"{trend.name}, at best": trend.at_best for trend in trends.values()},
+    }
+
+
+def _draw_fig16(tables: Tables) -> Figure:
+    figure, (axes,) = drawing.panels(1, size=(5.4, 3.4))
+    drawing.draw_curves(axes, tables["by-examples"], x="examples", log=False)
+    dims = float(tables["sizes"]["dims"].iloc[0])
+    drawing.mark(axes, dims, label="as many examples as dimensions")
+    drawing.name(axes, title="induced weights outside the span", x=EXAMPLES, y="|w - Pw| / |w|")
+    drawing.legend(figure, (axes,), columns=3)
+    return figure
+
+
+@declare(
+    paper="fu2023",
+    id="fig16",
+    title="Induced weights lie in the span of the examples",
+    claims=(
+        Claim(
+            name="in-the-span",
+            sentence="With fewer examples than dimensions, the induced weights lie close to the "
+            "span of the examples.",
+            quantity="mean of |w - Pw| / |w| over 1 to d - 1 examples, over the mean for a "
+            "direction at random",
+            statistic=lambda m: m["few examples"] / m["few examples, chance"],
+            criterion=at_most(
+                0.25,
+                "close, against a direction that knows nothing of the examples: a quarter of the "
+                "length that it leaves outside, about a sixteenth in squares",
+            ),
+            ratio=True,
+        ),
+    ),
+    draw=_draw_fig16,
+    runs=model_layers.standard_runs,
+    minutes={"smoke": 0.2, "laptop": 5, "paper": 2500},
+    smaller={
+        "smoke": "3 dimensions, 7 points, width 16, 2 layers, 20 steps.",
+        "laptop": "5 dimensions, 11 points, width 64, 8 layers, 2000 steps of a faster optimiser.",
+    },
+)
+def fig16(lab: Lab) -> Measures:
+    """The residual of the projection on the inputs seen so far, by their number."""
+    config = lab.config(MODEL)
+    dims, prompt = config.task.dims, lab.draw(config.task, config.points)
+    lab.tell("induced weights")
+    number = lab.choose(smoke=3 * dims, laptop=40, paper=200)
+    outside = span_test(lab.learner(MODEL), prompt, queries=number, seed=lab.seed, label=MODEL)
+    chance = span_chance(prompt)
+    lab.table("sizes", {"dims": [dims]})
+    few = slice(0, dims - 1)  # from one example on
+    return {
+        "outside": outside,
+        "chance": chance,
+        "few examples": outside.at(examples=few).mean("examples"),
+        "few examples, chance": chance.at(examples=few).mean("examples"),
     }

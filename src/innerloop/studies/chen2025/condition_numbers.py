@@ -6,12 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.analysis import Measured, drawing
-from innerloop.analysis.drawing import COLOURS, MARKERS
 from innerloop.studies.chen2025.definition import draw_examples, generated, spectra
 from innerloop.studies.claim import Claim, at_least, at_most
 from innerloop.studies.lab import Lab
@@ -68,34 +66,27 @@ def descend(lab: Lab, examples: int, prompts: int = MANY) -> Descents:
 
 def _draw_fig1(tables: Tables) -> Figure:
     figure, (axes,) = drawing.panels(1, size=(6.4, 4.4))
-    table = tables["by-loop"]
-    for index, (examples, rows) in enumerate(table.groupby("examples", sort=False)):
-        kappa = float(rows["mean kappa"].iloc[0])
-        _draw_curve(axes, rows, index, f"n = {examples}, kappa {kappa:.2f}")
+    table, floor = tables["by-loop"], np.log(FLOOR)
+    names = zip(table["examples"], table["mean kappa"], strict=True)
+    # Below what float64 holds an error says nothing; the trials get there one after the other.
+    spread = table[["lowest", "highest"]].where(table["highest"] > floor)
+    curves = table.assign(
+        label=[f"n = {examples}, kappa {kappa:.2f}" for examples, kappa in names],
+        mean=table["median"].where(table["median"] > floor),
+        low=spread["lowest"],
+        high=spread["highest"],
+    )
+    drawing.draw_curves(axes, curves, x="loop", log=False)
+    for index, (_, rows) in enumerate(table.groupby("examples", sort=False)):
+        colour = drawing.COLOURS[index]
+        axes.plot(rows["loop"], rows["theory"], color=colour, linestyle="--", linewidth=1.2)
     axes.plot([], [], color="0.3", label="median, lowest to highest")
     axes.plot([], [], color="0.3", linestyle="--", label="theory, exp(-t / kappa)")
-    axes.set_ylim(np.log(FLOOR) - 4, 2)
-    drawing.plain(axes)
+    axes.set_ylim(floor - 4, 2)
     y = "log of squared error / first squared error"
     drawing.name(axes, title="ten trials, d = 4", x="loops", y=y)
     drawing.legend(figure, (axes,), columns=3)
     return figure
-
-
-def _draw_curve(axes: Axes, rows: pd.DataFrame, index: int, label: str) -> None:
-    loops, median, low, high, theory = (
-        rows[key].to_numpy(float) for key in ("loop", "median", "lowest", "highest", "theory")
-    )
-    # Below what float64 holds an error says nothing; the trials get there one after the other.
-    shown, spread = median > np.log(FLOOR), high > np.log(FLOOR)
-    axes.plot(
-        loops[shown], median[shown], color=COLOURS[index], marker=MARKERS[index], markersize=3.5,
-        markevery=max(1, int(shown.sum()) // 8), label=label,
-    )  # fmt: skip
-    axes.fill_between(
-        loops[spread], low[spread], high[spread], color=COLOURS[index], alpha=0.2, linewidth=0
-    )
-    axes.plot(loops, theory, color=COLOURS[index], linestyle="--", linewidth=1.2)
 
 
 @declare(
@@ -155,16 +146,18 @@ def _draw_curve(axes: Axes, rows: pd.DataFrame, index: int, label: str) -> None:
 def fig1(lab: Lab) -> Measures:
     """Ten trials for the curves, two thousand draws for the claims, above rounding alone."""
     descents = {examples: descend(lab, examples) for examples in KAPPAS}
-    worst = max(
-        float((each.errors / each.bounds.clamp(min=FLOOR))[1:].amax()) for each in descents.values()
-    )
-    kappas = _kappas(descents)
+    worst = [(each.errors / each.bounds.clamp(min=FLOOR))[1:].amax() for each in descents.values()]
     curves = [_by_loop(each, number) for number, each in descents.items()]
     lab.table("by-loop", pd.concat(curves, ignore_index=True))
-    lab.table("kappa", kappas)
+    drawn = pd.DataFrame({number: each.kappa for number, each in descents.items()})  # one per row
+    columns = {"ten trials": drawn[:TRIALS].mean(), "many draws": drawn.mean()}
+    kappas = pd.DataFrame({**columns, "paper": pd.Series(KAPPAS)}).rename_axis("examples")
+    distance = kappas["paper"] - kappas["many draws"]
+    kappas["standard errors"] = distance / (drawn.std() / TRIALS**0.5)
+    lab.table("kappa", kappas.reset_index())
     return {
-        "worst ratio": Measured.exact(worst),
-        "kappa off by": Measured.exact(max(abs(score) for score in kappas["standard errors"])),
+        "worst ratio": Measured.exact(torch.stack(worst).amax()),
+        "kappa off by": Measured.exact(kappas["standard errors"].abs().to_numpy().max()),
         "rate": _medians({n: each.rates for n, each in descents.items()}),
         "rate over theory": _medians({n: each.rates * each.kappa for n, each in descents.items()}),
     }
@@ -178,29 +171,17 @@ def _medians(values: Mapping[int, Tensor]) -> Measured:
 
 def _by_loop(each: Descents, examples: int) -> pd.DataFrame:
     """Logarithms of the ten trials, and of the bound at their mean kappa."""
-    logs = each.errors[:, :TRIALS].clamp(min=FLOOR / 10).log()  # (T + 1, 10)
     kappa = float(each.kappa[:TRIALS].mean())
-    loops = [*range(20), *range(20, 60, 2), *range(60, LOOPS + 1, 5)]
-    chosen = logs[torch.tensor(loops)]  # (m, 10)
+    loops = np.array([*range(20), *range(20, 60, 2), *range(60, LOOPS + 1, 5)])
+    logs = each.errors[loops, :TRIALS].clamp(min=FLOOR / 10).log()  # (m, 10)
     return pd.DataFrame(
         {
             "examples": examples,
             "loop": loops,
-            "median": chosen.median(dim=1).values.tolist(),
-            "lowest": chosen.amin(dim=1).tolist(),
-            "highest": chosen.amax(dim=1).tolist(),
-            "theory": [-loop / kappa for loop in loops],
+            "median": logs.median(dim=1).values,
+            "lowest": logs.amin(dim=1),
+            "highest": logs.amax(dim=1),
+            "theory": -loops / kappa,
             "mean kappa": kappa,
         }
     )
-
-
-def _kappas(descents: Mapping[int, Descents]) -> pd.DataFrame:
-    """Condition numbers beside the paper's."""
-    rows: list[tuple[int, float, float, float, float]] = []
-    for examples, each in descents.items():
-        ten, mean = float(each.kappa[:TRIALS].mean()), float(each.kappa.mean())
-        error, paper = float(each.kappa.std()) / TRIALS**0.5, KAPPAS[examples]
-        rows.append((examples, ten, mean, paper, (paper - mean) / error))
-    columns = ["examples", "ten trials", "many draws", "paper", "standard errors"]
-    return pd.DataFrame(rows, columns=columns)
