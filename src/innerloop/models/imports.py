@@ -111,13 +111,9 @@ def _unpickled(path: Path) -> Any:
             return torch.load(file, map_location="cpu", weights_only=True)
         # What a damaged or foreign file raises is not documented: anything but an interrupt.
         except Exception as error:
-            if "Unsupported global" in str(error):
-                raise InnerloopError(
-                    f"{path} holds more than tensors, and reading that would run code: save the "
-                    "state dict of the model alone."
-                ) from error
             raise InnerloopError(
-                f"{path} is damaged or no checkpoint of torch: take another copy of the file."
+                f"{path} is damaged, no checkpoint of torch, or holds more than tensors, which could "
+                "run code and is not read: save the state dict of the model alone."
             ) from error
 
 
