@@ -162,7 +162,9 @@ def test_a_pickle_that_would_run_code_is_refused(tmp_path: Path) -> None:
     sprung = tmp_path / "sprung"
     path = tmp_path / "state.pt"
     torch.save({"model": Trap(sprung)}, path)
-    with pytest.raises(InnerloopError, match=r"state\.pt is damaged, .* or holds more than tensors"):
+    with pytest.raises(
+        InnerloopError, match=r"state\.pt is damaged, .* or holds more than tensors"
+    ):
         import_yang(path, heads=2)
     path.write_bytes(pickle.dumps({"model": Trap(sprung)}))
     with pytest.raises(InnerloopError, match=r"state\.pt"):

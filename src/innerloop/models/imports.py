@@ -112,8 +112,8 @@ def _unpickled(path: Path) -> Any:
         # What a damaged or foreign file raises is not documented: anything but an interrupt.
         except Exception as error:
             raise InnerloopError(
-                f"{path} is damaged, no checkpoint of torch, or holds more than tensors, which could "
-                "run code and is not read: save the state dict of the model alone."
+                f"{path} is damaged, no checkpoint of torch, or holds more than tensors, which "
+                "could run code and is not read: save the state dict of the model alone."
             ) from error
 
 
