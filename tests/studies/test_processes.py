@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from multiprocessing import active_children
 from pathlib import Path
@@ -48,6 +49,21 @@ def test_a_job_that_kills_its_process_fails_and_takes_no_other_along(place: Path
     found = by_two(place, own.killed, own.slow)
     assert found["slow"].result is not None, found["slow"].error
     assert "its process was killed twice" in found["killed"].error
+
+
+def test_a_process_that_was_started_late_is_watched_too(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's pool, left to itself, does not see the end of a process begun while it waits."""
+    start = ProcessPoolExecutor._adjust_process_count  # pyright: ignore[reportAttributeAccessIssue]
+
+    def late(pool: ProcessPoolExecutor) -> None:
+        time.sleep(0.5)  # longer than the pool takes to wait again; where not, it sees more
+        start(pool)
+
+    monkeypatch.setattr(ProcessPoolExecutor, "_adjust_process_count", late)
+    found = by_two(place, own.patient, own.killed_once)
+    assert all(outcome.result is not None for outcome in found.values())
 
 
 def test_a_job_that_ends_its_process_fails_and_progress_reaches_its_end(place: Path) -> None:

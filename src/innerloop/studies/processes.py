@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from multiprocessing import connection
+from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
 from queue import Empty
 from typing import Any
@@ -46,6 +47,7 @@ def side_by_side(
                 return
             ended = wait(running, timeout=_LOOK, return_when=FIRST_COMPLETED).done
             processes.hear(running.values())
+            processes.notice_ends()
             if any(isinstance(future.exception(), BrokenProcessPool) for future in ended):
                 # One process was killed, and the pool gives up all: each has one more chance.
                 wait(running)
@@ -102,6 +104,8 @@ class _Processes:
         self._reports: Queue[tuple[str, float, str]] = context.Queue()
         # Closing the one end says halt at the other. It needs no lock that a kill could leave held.
         self._halted, self._halt = context.Pipe(duplex=False)
+        self._others = set(multiprocessing.active_children())
+        self._started: set[BaseProcess] = set()
         self._pool = ProcessPoolExecutor(
             workers, context, _begin, (self._halted, self._reports, worker)
         )
@@ -127,6 +131,17 @@ class _Processes:
                 key, share, what = self._reports.get_nowait()
                 if key in jobs:
                     jobs[key].share, jobs[key].doing = share, what
+
+    def notice_ends(self) -> None:
+        """Let the pool see processes that have ended.
+
+        Python's pool watches those that it had when it last began to wait: of one that was started
+        since, it would not see the end. Whatever is submitted makes it look again.
+        """
+        self._started |= set(multiprocessing.active_children()) - self._others
+        if any(process.exitcode is not None for process in self._started):
+            with suppress(RuntimeError):  # it has seen it
+                self._pool.submit(int)
 
     def halt(self) -> None:
         """Let all jobs be saved and end."""
