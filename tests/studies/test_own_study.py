@@ -46,7 +46,10 @@ def test_it_is_reproduced_by_its_name(folder: Path, workers: int) -> None:
     result = read_result(folder / "results" / "smoke" / "mine" / "fig1")
     assert len(result.runs) == 2
     assert set(result.table("by-examples")["label"]) == {"loop", "descent", "ridge"}
-    assert (result.folder / "index.html").is_file()
+    page = (result.folder / "index.html").read_text("utf-8")
+    assert "innerloop reproduce mystudies:fig1 --scale smoke --seeds 2" in page
+    described = CliRunner().invoke(app, ["studies", "mystudies:fig1"])
+    assert "ten steps of gradient descent" in described.output
 
 
 def test_the_python_beside_it_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

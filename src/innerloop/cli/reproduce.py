@@ -39,7 +39,8 @@ def reproduce(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PAPER|PAPER/ID...]", help="A paper, or one of its studies: see `studies`."
+            metavar="[PAPER|PAPER/ID|MODULE:NAME...]",
+            help="A paper, one of its studies (see `studies`), or one of your own.",
         ),
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every study.")] = False,

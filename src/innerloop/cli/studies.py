@@ -27,7 +27,9 @@ from innerloop.training.families import SCALES
 def studies(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[PAPER|PAPER/ID]", help="A paper, or a study to describe."),
+        typer.Argument(
+            metavar="[PAPER|PAPER/ID|MODULE:NAME]", help="A paper, or a study to describe."
+        ),
     ] = None,
     results: ResultsFolder = None,
     json: Annotated[Path | None, json_file("the table")] = None,
@@ -46,7 +48,7 @@ def studies(
     console = Console(highlight=False)
     for reason in refused:
         console.print(f"left out: {reason}", markup=False, soft_wrap=True)
-    if name is not None and "/" in name:
+    if name is not None and ("/" in name or ":" in name):
         for study in chosen:
             _tell(console, study, last.get(study.name))
     else:

@@ -51,6 +51,8 @@ class Result:
     fingerprint: str
     tables: tuple[str, ...]
     """Names of the tables, each beside it as a CSV."""
+    called: str = ""
+    """What `innerloop reproduce` takes, where that is not its name."""
 
     @property
     def name(self) -> str:
@@ -61,7 +63,7 @@ class Result:
     def command(self) -> str:
         """What was typed to get it."""
         seeds = f" --seeds {self.seeds}" if self.seeds > 1 else ""
-        return f"innerloop reproduce {self.name} --scale {self.scale}{seeds}"
+        return f"innerloop reproduce {self.called or self.name} --scale {self.scale}{seeds}"
 
     @property
     def figure(self) -> Path:
@@ -120,7 +122,7 @@ def write_result(
         claims=study.judge(findings, scale), notes=(*study.notes, *findings.notes),
         smaller=study.smaller.get(scale, ""), runs=tuple(runs), training_seconds=training_seconds,
         seconds=seconds, finished=finished, versions=versions(),
-        fingerprint=study.fingerprint(scale, seeds), tables=tuple(tables),
+        fingerprint=study.fingerprint(scale, seeds), tables=tuple(tables), called=study.called,
     )  # fmt: skip
     written = {
         name: table.to_csv(index=False, float_format="%.6g") for name, table in tables.items()

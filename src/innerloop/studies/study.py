@@ -97,6 +97,13 @@ class Study:
         """`PAPER/ID`."""
         return f"{self.paper}/{self.id}"
 
+    @property
+    def called(self) -> str:
+        """What `innerloop reproduce` takes: its name, or `module:name` in another package."""
+        module = self.measure.__module__
+        ours = module.startswith("innerloop.studies.")
+        return self.name if ours else f"{module}:{self.measure.__name__}"
+
     def judge(self, findings: Findings, scale: Scale) -> tuple[Judged, ...]:
         """Every claim with its verdict; an exact one is decided by the first seed alone."""
         names = [claim.name for claim in self.claims]
