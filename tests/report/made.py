@@ -56,6 +56,7 @@ def a_study(paper: str = "yang2024", id: str = "fig2", also: tuple[str, ...] = (
         lab.note(*FINDINGS.notes)
         return MEASURES
 
+    measure.__module__ = "innerloop.studies.made"  # as those of the papers
     return declare(
         paper=paper, id=id, also=also, title=f"What {id} | says",
         claims=(

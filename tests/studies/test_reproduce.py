@@ -49,7 +49,8 @@ def test_a_study_is_trained_measured_judged_and_written(tmp_path: Path) -> None:
     assert len(result.runs) == 2
     assert result.notes == ("A note.",)
     assert result.smaller == "All of it."
-    assert result.command == "innerloop reproduce test2024/small --scale smoke --seeds 2"
+    words = "innerloop reproduce tests.studies.small:measure --scale smoke --seeds 2"
+    assert result.command == words
     assert result.training_seconds > 0
     assert (result.folder / FIGURE).stat().st_size > 1000
     columns = ["label", "examples", "mean", "median", "low", "high", "seed low", "seed high"]
