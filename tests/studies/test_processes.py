@@ -55,7 +55,7 @@ def test_a_process_that_was_started_late_is_watched_too(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python's pool, left to itself, does not see the end of a process begun while it waits."""
-    start = ProcessPoolExecutor._adjust_process_count  # pyright: ignore[reportAttributeAccessIssue]
+    start = ProcessPoolExecutor._adjust_process_count
 
     def late(pool: ProcessPoolExecutor) -> None:
         time.sleep(0.5)  # longer than the pool takes to wait again; where not, it sees more
