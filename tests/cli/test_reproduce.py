@@ -171,7 +171,7 @@ def test_studies_are_listed_with_what_was_found_here(
     assert "2 minutes" in out
     first, second = json.loads(numbers.read_text())
     assert first["found"]["scale"] == "laptop"
-    assert first["found"]["verdicts"]["against"] == "not confirmed"
+    assert first["found"]["verdicts"]["against"] == "contradicted"
     assert second["found"] is None
     assert set(second["runs"]) == {"smoke", "laptop", "paper"}
 
@@ -188,7 +188,7 @@ def test_one_study_is_told_with_its_criteria_and_runs(
     assert "smoke, about 6 seconds: All of it." in out
     a_result(tmp_path / "results", a_study("test2024", "fig2"))
     out = command("studies", "test2024/fig9")[1]
-    assert "here: 20 (19 to 21), ✗ not confirmed" in out
+    assert "here: 20 (19 to 21), ✗ contradicted" in out
     assert "measured exactly: the number of fact; the paper has 1/12" in out
 
 

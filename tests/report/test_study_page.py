@@ -52,7 +52,7 @@ def test_verdicts_are_told_by_word_and_colour_with_their_reasons(tmp_path: Path)
     found = re.findall(r'class="verdict ([a-z-]+)">(.) ([a-z ]+)<', text)
     assert found == [
         ("confirmed", "✓", "confirmed"),
-        ("not-confirmed", "✗", "not confirmed"),
+        ("contradicted", "✗", "contradicted"),
         *[("inconclusive", "?", "inconclusive")] * 3,
     ]
     for reason in ("reaches across the criterion", "one seed", "could not be measured"):

@@ -28,7 +28,7 @@ from tests.studies.small import draw
 PLACE = "INNERLOOP_TEST_PLACE"
 """The variable that says where studies leave word for each other."""
 ONE = Claim(
-    name="one", sentence="It is one.", quantity="one", over="exact",
+    name="one", sentence="It is one.", quantity="one", exact=True,
     statistic=lambda m: m["one"][..., 0],
     criterion=Criterion(at_most=1.0, reason="one is one"),
 )  # fmt: skip

@@ -17,7 +17,6 @@ SMALL = Claim(
     quantity="error after the last example",
     statistic=lambda m: m["errors"][..., -1],
     criterion=Criterion(at_most=10.0, reason="ten times that of predicting zero"),
-    over="prompts",
     ratio=True,
 )
 

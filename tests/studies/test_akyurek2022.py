@@ -150,7 +150,7 @@ def test_almost_any_number_of_examples_is_nine_in_ten(name: str) -> None:
     assert float(distances.mean(dim=0).quantile(0.5)) < 0.01
     half = judged(fig1, name, from_least_squares(distances))
     assert all_of(half) == (0.6, 0.6, 0.6)
-    assert half.verdict == "not confirmed"
+    assert half.verdict == "contradicted"
     most = judged(fig1, name, from_least_squares(distances[:, [0, 1, 2, 3, 4, 5, 0, 1, 2, 6]]))
     assert most.verdict == "confirmed"
 
@@ -205,13 +205,13 @@ def sized(distances: dict[tuple[str, int, str], float]) -> Measures:
 def test_one_pass_is_not_one_step() -> None:
     shallow = judged(fig3, "shallow", sized({("layers", 1, PASS): 0.5}))
     assert all_of(shallow) == (2.0, 2.0, 2.0)
-    assert shallow.verdict == "not confirmed"
+    assert shallow.verdict == "contradicted"
     assert judged(fig3, "shallow", sized({("layers", 1, STEP): 0.5})).verdict == "confirmed"
 
 
 def test_slightly_deeper_is_the_next_depth_and_not_the_best_one() -> None:
     later = sized({("layers", 2, LEAST_SQUARES): 0.5, ("layers", 4, RIDGE): 0.5})
-    assert judged(fig3, "deeper", later).verdict == "not confirmed"
+    assert judged(fig3, "deeper", later).verdict == "contradicted"
     next_one = sized({("layers", 2, RIDGE): 0.5, ("layers", 4, LEAST_SQUARES): 0.5})
     assert judged(fig3, "deeper", next_one).verdict == "confirmed"
 
@@ -261,7 +261,7 @@ def test_equivalence_is_measured_as_in_figure_1(lab: Lab) -> None:
     assert float(differences.values.mean()) / (3 + 1.0**2) < 0.01
     equivalent = judged(fig2, "equivalent", checked(lab, {condition: case}))
     assert equivalent.value == pytest.approx(0.011)
-    assert equivalent.verdict == "not confirmed"
+    assert equivalent.verdict == "contradicted"
 
 
 def test_prefix_0_is_left_out_of_the_grid_of_penalties(lab: Lab) -> None:

@@ -28,10 +28,10 @@ def measured(value: float, low: float, high: float, seeds: int = 1) -> Estimate:
         (0.2, 0.9, "confirmed"),
         (0.2, 1.0, "confirmed"),
         (0.9, 1.1, "inconclusive"),
-        (1.1, 2.0, "not confirmed"),
+        (1.1, 2.0, "contradicted"),
         (math.nan, 1.0, "inconclusive"),
         (2.0, math.nan, "inconclusive"),
-        (math.inf, math.inf, "not confirmed"),
+        (math.inf, math.inf, "contradicted"),
     ],
 )
 def test_an_interval_decides_only_where_it_lies_on_one_side(
@@ -43,7 +43,7 @@ def test_an_interval_decides_only_where_it_lies_on_one_side(
 def test_a_criterion_of_two_limits_has_three_answers() -> None:
     criterion = Criterion(at_least=1.0, at_most=2.0, reason="")
     assert criterion.judge(1.0, 2.0) == "confirmed"
-    assert criterion.judge(0.5, 0.9) == criterion.judge(2.1, 3.0) == "not confirmed"
+    assert criterion.judge(0.5, 0.9) == criterion.judge(2.1, 3.0) == "contradicted"
     assert criterion.judge(0.5, 1.5) == criterion.judge(0.5, 3.0) == "inconclusive"
     assert str(criterion) == "1 to 2"
 
@@ -61,7 +61,7 @@ def test_nothing_is_concluded_of_models_at_smoke_scale_but_facts_are() -> None:
     assert smoke.verdict == "inconclusive"
     assert "smoke" in smoke.why
     assert judge(claim("exact"), measured(0.5, 0.5, 0.5), "smoke").verdict == "confirmed"
-    assert judge(claim("exact"), measured(1.5, 1.5, 1.5), "smoke").verdict == "not confirmed"
+    assert judge(claim("exact"), measured(1.5, 1.5, 1.5), "smoke").verdict == "contradicted"
 
 
 def test_one_seed_decides_nothing_over_seeds_and_several_do() -> None:

@@ -118,11 +118,11 @@ def test_layers_that_run_gradient_descent_do_not(lab: Lab, prompt: Prompt) -> No
     newton, descent = trends(lab, Strides(GradientDescent(70), 10), prompt)
     assert descent.best.tolist() == [10 * layer for layer in LAYERS]
     # By this they are told apart: Newton's matches grow as a logarithm, which is no exponential.
-    assert verdicts(lab, newton, descent)["errors-descent-exponential"] == "not confirmed"
+    assert verdicts(lab, newton, descent)["errors-descent-exponential"] == "contradicted"
 
 
 def test_too_few_layers_conclude_nothing(prompt: Prompt) -> None:
-    for layers, expected in ((4, {"inconclusive"}), (5, {"confirmed", "not confirmed"})):
+    for layers, expected in ((4, {"inconclusive"}), (5, {"confirmed", "contradicted"})):
         lab = Lab(study="fu2023/test", scale="smoke")
         newton, _ = trends(lab, Strides(Newton(7), 1), prompt, range(1, 1 + layers))
         as_descent = replace(newton, similarity=replace(newton.similarity, label=DESCENT))

@@ -244,7 +244,7 @@ def test_a_study_without_its_runs_says_which(tmp_path: Path) -> None:
 
 def test_a_claim_that_was_not_measured_is_a_mistake(tmp_path: Path) -> None:
     other = Claim(
-        name="other", sentence="", quantity="", over="exact",
+        name="other", sentence="", quantity="", exact=True,
         statistic=lambda m: m["another"], criterion=at_most(1.0, ""),
     )  # fmt: skip
     (outcome,) = outcomes(tmp_path, small_study(claims=(SMALL, other)))

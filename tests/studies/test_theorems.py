@@ -102,7 +102,7 @@ def test_each_form_has_a_claim_of_its_own() -> None:
     claim = theorem_claims(theorem)[-1]
     assert claim.name == "falls-antithetic"
     assert claim.criterion.judge(4.0, 4.0) == "confirmed"
-    assert claim.criterion.judge(2.0, 2.0) == "not confirmed"
+    assert claim.criterion.judge(2.0, 2.0) == "contradicted"
 
 
 def test_forms_that_differ_by_their_norm_are_told_apart() -> None:

@@ -109,8 +109,8 @@ def test_drift_tells_a_fixed_point_from_divergence() -> None:
     assert verdict(fig4, "few-loops-diverge", grid) == "confirmed"
     assert verdict(fig4, "many-loops-stay", grid) == "confirmed"
     other = measures({few.label: calm, many.label: wild})
-    assert verdict(fig4, "few-loops-diverge", other) == "not confirmed"
-    assert verdict(fig4, "many-loops-stay", other) == "not confirmed"
+    assert verdict(fig4, "few-loops-diverge", other) == "contradicted"
+    assert verdict(fig4, "many-loops-stay", other) == "contradicted"
     ends = measures({"tied, far beyond": wild[:, -1], "tied, at b loops": wild[:, 5]})
     assert verdict(fig3, "tied-falls-apart", ends) == "confirmed"
 
@@ -184,7 +184,7 @@ def test_a_loop_that_is_as_good_as_a_layer_needs_no_more() -> None:
     errors = {label: descent for label in (USUAL, "looped L = 2", *CHANGED)}
     errors |= {f"standard L = {depth}": 1.001 * descent[:, depth : depth + 1] for depth in DEPTHS}
     named = shapes_of(errors, 20)
-    assert {verdict(fig7, claim.name, named) for claim in fig7.claims} == {"not confirmed"}
+    assert {verdict(fig7, claim.name, named) for claim in fig7.claims} == {"contradicted"}
 
 
 def test_the_fewest_and_the_most_heads_are_compared_with_the_usual_ones() -> None:
@@ -206,7 +206,7 @@ def test_a_change_counts_either_way() -> None:
     assert first.value == second.value == pytest.approx(1 / float(0.5 + noise.mean()))
     assert (first.low, first.high) == (second.low, second.high)
     assert first.low < first.value < first.high
-    assert verdict(fig17, "matters-little", halved) == "not confirmed"
+    assert verdict(fig17, "matters-little", halved) == "contradicted"
     same = measures({"network with": ones, "network without": ones}, "examples")
     assert verdict(fig17, "matters-little", same) == "confirmed"
     # The family that differs most counts, but for trees, which have a claim of their own.

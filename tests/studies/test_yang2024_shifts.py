@@ -67,7 +67,7 @@ def test_a_small_penalty_lowers_the_peak_of_double_descent(
     # Against itself it is no lower; zero is above the noise by just the task's scale.
     same = judged(fig6, "lower-peak", against_itself)
     assert same.value == pytest.approx(1)
-    assert same.verdict == "not confirmed"
+    assert same.verdict == "contradicted"
     noisy = against_zero["noisy-outputs: standard L = 8"].values  # (P, n)
     assert float(noisy.mean()) - 1 / DIMS == pytest.approx(1, abs=0.05)
     above = against_zero["above noise at d, noisy-outputs, full"].values  # (P,)
@@ -105,20 +105,20 @@ def test_subspaces_and_orthants_are_judged_by_the_worst(
         for name, own in against_itself.items()
     }
     assert judged(fig6, "matches-deepest", worse).value == pytest.approx(2)
-    assert judged(fig6, "matches-deepest", against_least_squares).verdict == "not confirmed"
+    assert judged(fig6, "matches-deepest", against_least_squares).verdict == "contradicted"
 
 
 def test_scaled_models_are_like_themselves_alone() -> None:
     itself, least_squares = measured(fig16, RIDGE), measured(fig16, OLS())
     for claim in ("doubled-inputs", "scaled-alike"):
         assert judged(fig16, claim, itself).verdict == "confirmed"
-        assert judged(fig16, claim, least_squares).verdict == "not confirmed"
+        assert judged(fig16, claim, least_squares).verdict == "contradicted"
 
 
 def test_queries_that_tell_learners_apart_make_a_difference(against_zero: Measures) -> None:
     apart = judged(fig6, "queries-alike", against_zero)
     assert apart.value > 0.5
-    assert apart.verdict == "not confirmed"
+    assert apart.verdict == "contradicted"
     # Of an orthogonal query every linear learner that starts at zero knows nothing.
     only_orthogonal = {
         name: against_zero[name.replace("example-query", "orthogonal-query")]

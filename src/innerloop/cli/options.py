@@ -32,7 +32,8 @@ def output_folder(what: str) -> Any:
 
 
 ScaleName = Annotated[
-    str, typer.Option("--scale", help="smoke (seconds), laptop (minutes), paper (a GPU).")
+    str,
+    typer.Option("--scale", help="smoke (seconds), laptop (minutes), desk (hours), paper (a GPU)."),
 ]
 RunsFolder = Annotated[
     Path | None, typer.Option(help="Folder of the runs. Default: $INNERLOOP_RUNS, else runs.")

@@ -21,6 +21,7 @@ from innerloop.studies.claim import Verdict
 from innerloop.studies.reproduce import Outcome, Plan, make_plan
 from innerloop.studies.reproduce import reproduce as outcomes_of
 from innerloop.studies.result import CLAIMS, Result
+from innerloop.studies.seeds import Seeds, read_seeds
 from innerloop.studies.study import Study
 from innerloop.studies.table import STUDIES, find_studies
 from innerloop.training.families import Scale, read_scale
@@ -30,7 +31,8 @@ from innerloop.training.store import Store
 VARIABLE = "INNERLOOP_RESULTS"
 """The environment variable that says where results are kept."""
 STYLES: dict[Verdict, str] = {
-    "confirmed": "bold blue", "not confirmed": "bold yellow", "inconclusive": "dim",
+    "confirmed": "bold blue", "contradicted": "bold yellow", "inconclusive": "bold",
+    "exploratory": "dim", "not at this size": "dim",
 }  # fmt: skip
 """Beside the words; most people can tell these two colours apart."""
 
@@ -45,7 +47,13 @@ def reproduce(
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every study.")] = False,
     scale: ScaleName = "laptop",
-    seeds: Annotated[int, typer.Option(min=1, help="Trainings of every model.")] = 1,
+    seeds: Annotated[
+        str,
+        typer.Option(
+            help="Trainings of every model: their number, as 3, or the seeds, as 3-5. Three are "
+            "needed for a verdict on trained models."
+        ),
+    ] = "1",
     workers: Annotated[
         int | None,
         typer.Option(min=1, help="Jobs side by side, each on one thread. Default: one per core."),
@@ -60,7 +68,7 @@ def reproduce(
     """Reproduce figures, tables and theorems of the papers, with a verdict on every claim.
 
     What they need is trained once and shared; what is there already is not done again. Ctrl-C saves
-    and leaves; the same command goes on from there. A claim that is not confirmed is a finding: the
+    and leaves; the same command goes on from there. A claim that is contradicted is a finding: the
     exit code is 1 only where a study could not be done.
 
     For example:
@@ -69,21 +77,23 @@ def reproduce(
 
     innerloop reproduce chen2025 gao2025/thm4.1
 
+    innerloop reproduce fu2023/fig3 --seeds 3
+
     innerloop reproduce --all --scale smoke
     """
-    chosen = _chosen(names or [], all_)
-    size = read_scale(scale)
+    size, own = read_scale(scale), read_seeds(seeds)
+    chosen = _at(size, _chosen(names or [], all_))
     store, folder = Store(runs), results_folder(results)
     require_folder(store.root)
     require_folder(folder)
     console = Console(highlight=False)
-    plan = make_plan(chosen, scale=size, seeds=seeds, store=store, results=folder, again=again)
+    plan = make_plan(chosen, scale=size, seeds=own, store=store, results=folder, again=again)
     several = workers or max(1, min(cores(), len(plan.board.jobs)))
-    _tell_plan(console, plan, scale=size, seeds=seeds, workers=several)
+    _tell_plan(console, plan, scale=size, seeds=own, workers=several)
     outcomes: list[Outcome] = []
     with interruptible() as interruption, shown_progress(console) as listener:
         for outcome in outcomes_of(
-            chosen, scale=size, seeds=seeds, store=store, results=folder, workers=several,
+            chosen, scale=size, seeds=own, store=store, results=folder, workers=several,
             again=again, listener=listener, stop=interruption, plan=plan,
         ):  # fmt: skip
             outcomes.append(outcome)
@@ -124,11 +134,23 @@ def _chosen(names: Sequence[str], all_: bool) -> list[Study]:
     return list(dict.fromkeys(chosen))
 
 
-def _tell_plan(console: Console, plan: Plan, *, scale: Scale, seeds: int, workers: int) -> None:
+def _at(scale: Scale, chosen: Sequence[Study]) -> list[Study]:
+    """The studies that have a scale; refused if none of them does."""
+    have = [study for study in chosen if scale in study.scales]
+    if not have:
+        raise ConfigurationError(
+            f"{', '.join(study.name for study in chosen)} cannot be done at {scale} scale: take "
+            f"{' or '.join(dict.fromkeys(one for study in chosen for one in study.scales))}."
+        )
+    return have
+
+
+def _tell_plan(console: Console, plan: Plan, *, scale: Scale, seeds: Seeds, workers: int) -> None:
     """What will be done, and how long it may take."""
     left, board = plan.left, plan.board
+    studies = count(len(plan.known) + len(left), "study")
     console.print(
-        f"{count(len(plan.known) + len(left), 'study')} at {scale} scale, {count(seeds, 'seed')}: "
+        f"{studies} at {scale} scale, {count(len(seeds), 'seed')}: "
         f"{len(plan.known)} measured already, {len(left)} to measure"
     )
     if not left:
@@ -141,10 +163,10 @@ def _tell_plan(console: Console, plan: Plan, *, scale: Scale, seeds: int, worker
     console.print(f"expected: {_expected(plan, scale, seeds, workers)}")
 
 
-def _expected(plan: Plan, scale: Scale, seeds: int, workers: int) -> str:
+def _expected(plan: Plan, scale: Scale, seeds: Seeds, workers: int) -> str:
     """How long it may take: by what is known of cores, or what the studies say of a GPU."""
     if scale == "paper":
-        minutes = seeds * sum(study.minutes[scale] for study in plan.left)
+        minutes = len(seeds) * sum(study.minutes[scale] for study in plan.left)
         return f"about {duration(60 * minutes)} on a GPU, less where runs exist or are shared"
     minutes = sum(job.minutes * (1 - job.share) for job in plan.board.jobs) / workers
     return f"about {duration(60 * minutes)} with a core for each worker and nothing else to do"

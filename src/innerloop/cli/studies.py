@@ -15,13 +15,12 @@ from innerloop.cli.options import ResultsFolder, json_file, write_json
 from innerloop.cli.reproduce import STYLES, results_folder
 from innerloop.core.settings import written_as
 from innerloop.report.joined import choose
-from innerloop.report.words import SIGNS, changed_since, count, duration, measured, why
+from innerloop.report.words import SIGNS, changed_since, duration, measured, seeds, why
 from innerloop.studies.claim import Claim, Judged
 from innerloop.studies.result import Result, in_json, read_results
 from innerloop.studies.study import Study
 from innerloop.studies.table import PAPERS, STUDIES, find_studies
 from innerloop.training.config import FOLLOWS_TASK, RunConfig
-from innerloop.training.families import SCALES
 
 
 def studies(
@@ -100,12 +99,12 @@ def _tell(console: Console, study: Study, result: Result | None) -> None:
     if result is not None:
         changed = "; the study has changed since" if changed_since(result) else ""
         console.print(
-            f"Measured at {result.scale} scale, {count(result.seeds, 'seed')}, on "
+            f"Measured at {result.scale} scale, {seeds(result)}, on "
             f"{result.finished}{changed}: {escape(str(result.folder))}",
             soft_wrap=True,
         )
     console.print("\n[bold]Scales[/]")
-    for scale in SCALES:
+    for scale in study.scales:
         sizes = study.smaller.get(scale, "as in the paper")
         console.print(
             f"  {scale}, about {duration(60 * study.minutes[scale])}: {escape(sizes)}",
@@ -120,12 +119,17 @@ def _tell(console: Console, study: Study, result: Result | None) -> None:
 
 def _claim_lines(claim: Claim, judged: Judged | None) -> list[str]:
     paper = f"; the paper has {claim.paper}" if claim.paper else ""
-    over = "exactly" if claim.over == "exact" else f"over {claim.over}"
+    about = "exact" if claim.exact else "over trainings"
     lines = [
         f"  [cyan]{claim.name}[/] {escape(claim.sentence)}",
-        f"    measured {over}: {escape(claim.quantity + paper)}",
+        f"    measured ({about}): {escape(claim.quantity + paper)}",
         f"    criterion: {claim.criterion} ({escape(claim.criterion.reason)})",
     ]
+    if claim.premise is not None:
+        needs = f"{claim.premise.quantity}: {claim.premise.criterion}"
+        lines.append(f"    premise: {escape(needs)} ({escape(claim.premise.criterion.reason)})")
+    if claim.excludes:
+        lines.append(f"    must not hold of: {escape('; '.join(claim.excludes))}")
     if judged is not None:
         style, reason = STYLES[judged.verdict], f" ({why(judged)})" if why(judged) else ""
         lines.append(
@@ -148,7 +152,7 @@ def _run(config: RunConfig) -> str:
 
 def _record(study: Study, result: Result | None) -> dict[str, Any]:
     """A study as JSON has it, with the keys by which the store knows its runs."""
-    runs = {scale: study.runs(scale).items() for scale in SCALES}
+    runs = {scale: study.runs(scale).items() for scale in study.scales}
     return {
         "study": study.name,
         "also": list(study.also),
@@ -163,7 +167,7 @@ def _record(study: Study, result: Result | None) -> dict[str, Any]:
         if result is None
         else {
             "scale": result.scale,
-            "seeds": result.seeds,
+            "seeds": list(result.seeds),
             "changed_since": changed_since(result),
             "verdicts": {judged.claim.name: judged.verdict for judged in result.claims},
         },

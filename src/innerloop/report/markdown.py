@@ -12,11 +12,13 @@ from innerloop.report.joined import in_order
 from innerloop.report.words import (
     SIGNS,
     by_seed,
+    controls_of,
     duration,
     facts_of,
     figures,
     measured,
     paper_title,
+    premise,
     scales,
     tally,
     versions,
@@ -122,8 +124,10 @@ def _overview(results: Sequence[Result], training: TrainingTime | None) -> str:
         [
             "# Results\n",
             f"{tally(results)}. Every criterion is in the code with its reason; intervals are "
-            "90%. A claim over ways of training needs several seeds, and is inconclusive with one."
-            "\n",
+            "90%. Claims about trained models are about trainings: they need three seeds, models "
+            "that have learned their task, and a criterion that learners which should fail it do "
+            "fail. Below three seeds they are exploratory; where models have not learned, nothing "
+            "follows at this size.\n",
             f"```sh\n{command}\n```\n",
             f"Scale: {scales(results)}. {time}. Studies share runs: the column says how long those "
             f"of each took. With {versions(results)}. The command of each study is on its page.\n",
@@ -157,10 +161,19 @@ def _study(result: Result) -> list[str]:
         f'<a id="{slug(result.id)}"></a>\n',
         f"## {_text(figures(result))}: {_text(result.title)}\n",
         _table(headings, [_claim(judged) for judged in result.claims]),
+        *_controls(result),
         f"![{_text(result.title)}]({picture})\n",
         *facts,
         f"- numbers: {', '.join(links)}, [claims]({numbers})\n",
     ]
+
+
+def _controls(result: Result) -> list[str]:
+    rows = controls_of(result)
+    if not rows:
+        return []
+    cells = [[_text(cell) or "-" for cell in row.values()] for row in rows]
+    return ["Learners that should fail:\n", _table(tuple(rows[0]), cells)]
 
 
 def _claim(judged: Judged) -> tuple[str, ...]:
@@ -173,7 +186,7 @@ def _claim(judged: Judged) -> tuple[str, ...]:
         _text(claim.paper or "-"),
         _text(here),
         _text(f"{claim.criterion}: {claim.criterion.reason}"),
-        _text(f"{verdict}: {why(judged)}" if why(judged) else verdict),
+        _text("; ".join(part for part in (verdict, why(judged), premise(judged)) if part)),
     )
 
 

@@ -26,7 +26,7 @@ class Cell:
     link: str = ""
     """The anchor of a section of the page."""
     mark: str = ""
-    """A kind of answer, shown by colour as well as by the text: confirmed, not-confirmed, .."""
+    """A kind of answer, shown by colour as well as by the text: confirmed, contradicted, .."""
 
     def __str__(self) -> str:
         return self.text

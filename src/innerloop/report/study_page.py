@@ -9,11 +9,13 @@ from innerloop.report.page import Cell, Folded, Page, Section, write_page
 from innerloop.report.words import (
     SIGNS,
     by_seed,
+    controls_of,
     count,
     facts_of,
     figures,
     measured,
     paper_title,
+    premise,
     why,
 )
 from innerloop.studies.claim import Judged
@@ -52,6 +54,7 @@ def study_sections(result: Result, *, level: int, title: str = "Claims") -> tupl
             description=f"{result.title}: {figures(result)} of {result.paper}, drawn anew from "
             f"the tables {', '.join(result.tables)} below.",
         ),
+        *_controls(result, below),
         Section(title="How it was done", level=below, facts=tuple(facts_of(result))),
         Section(title="Tables", level=below, folded=tuple(_folded(result))),
     )
@@ -80,6 +83,15 @@ def claims_table(result: Result) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _controls(result: Result, level: int) -> list[Section]:
+    """What the claims' quantities are on learners that should fail, if any were measured."""
+    rows = controls_of(result)
+    if not rows:
+        return []
+    text = "The same quantities on learners of which the sentences are not true."
+    return [Section(title="Controls", level=level, text=text, table=pd.DataFrame(rows))]
+
+
 def here(judged: Judged) -> Cell:
     """What was measured, its interval below it, and the value of each seed."""
     value, _, interval = measured(judged).partition(" (")
@@ -88,12 +100,12 @@ def here(judged: Judged) -> Cell:
 
 
 def verdict_cell(judged: Judged) -> Cell:
-    """A verdict by word, sign and colour, and why it is none."""
-    reason = why(judged)
+    """A verdict by word, sign and colour, why it is none, and what it rests on."""
+    lines = (why(judged), premise(judged))
     return Cell(
         text=f"{SIGNS[judged.verdict]} {judged.verdict}",
         mark=slug(judged.verdict),
-        detail=(reason,) if reason else (),
+        detail=tuple(line for line in lines if line),
     )
 
 

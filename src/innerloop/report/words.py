@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 import humanize
@@ -10,10 +10,14 @@ import humanize
 from innerloop.report.page import Fact
 from innerloop.studies.claim import Judged, Verdict
 from innerloop.studies.result import Result
+from innerloop.studies.seeds import write_seeds
 from innerloop.studies.table import PAPERS, STUDIES
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-SIGNS: dict[Verdict, str] = {"confirmed": "✓", "not confirmed": "✗", "inconclusive": "?"}
+SIGNS: dict[Verdict, str] = {
+    "confirmed": "✓", "contradicted": "✗", "inconclusive": "?", "exploratory": "…",
+    "not at this size": "○",
+}  # fmt: skip
 """Beside the words, so that they are seen at a glance without colours."""
 DIGITS = 3
 
@@ -42,15 +46,45 @@ def measured(judged: Judged) -> str:
 
 def why(judged: Judged) -> str:
     """Why nothing can be concluded; empty where something can."""
-    if judged.verdict != "inconclusive":
+    if judged.verdict in ("confirmed", "contradicted"):
         return ""
-    if math.isnan(judged.value):
-        return "it could not be measured at this scale"
     if judged.why:
         return judged.why
+    if math.isnan(judged.value):
+        return "it could not be measured at this scale"
     if math.isnan(judged.low) or math.isnan(judged.high):
         return "what was measured is no number"
     return "the interval reaches across the criterion"
+
+
+def premise(judged: Judged) -> str:
+    """What the claim rests on, in each seed: `premise: error: 0.006, 0.008 (at most 0.02)`."""
+    condition = judged.claim.premise
+    if condition is None or not judged.premises:
+        return ""
+    values = ", ".join(number(value) for value in judged.premises)
+    return f"premise: {condition.quantity}: {values} ({condition.criterion})"
+
+
+def controls_of(result: Result) -> list[dict[str, str]]:
+    """One row per claim and control: what was measured, and what became of it."""
+    rows: list[dict[str, str]] = []
+    for judged in result.claims:
+        for each in judged.controls:
+            value, low, high = (number(one) for one in (each.value, each.low, each.high))
+            rows.append(
+                {
+                    "claim": judged.claim.sentence,
+                    "of": each.null,
+                    "measured": "no number"
+                    if math.isnan(each.value)
+                    else f"{value} ({low} to {high})",
+                    "criterion": str(judged.claim.criterion),
+                    "premise": ", ".join(number(one) for one in each.premises),
+                    "outcome": "passes" if each.passes else "fails, as it should",
+                }
+            )
+    return rows
 
 
 def by_seed(judged: Judged) -> str:
@@ -69,6 +103,12 @@ def duration(seconds: float) -> str:
     return humanize.precisedelta(seconds, minimum_unit=unit, suppress=longer, format="%.0f")
 
 
+def seeds(result: Result) -> str:
+    """`1 seed`, `3 seeds`, `3 seeds (3-5)`."""
+    number = count(len(result.seeds), "seed")
+    return number if result.seeds[0] == 0 else f"{number} ({write_seeds(result.seeds)})"
+
+
 def count(number: int, noun: str) -> str:
     """`1 study`, `3 studies`, `51,969 parameters`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
@@ -76,10 +116,18 @@ def count(number: int, noun: str) -> str:
 
 
 def tally(results: Sequence[Result]) -> str:
-    """`3 studies, 12 claims: 9 confirmed, 1 not confirmed, 2 inconclusive`."""
-    claims = [judged.verdict for result in results for judged in result.claims]
-    verdicts = ", ".join(f"{claims.count(verdict)} {verdict}" for verdict in VERDICTS)
-    return f"{count(len(results), 'study')}, {count(len(claims), 'claim')}: {verdicts}"
+    """`3 studies, 12 claims. Exact: 4 confirmed. Trained: 5 confirmed, 3 not at this size`."""
+    claims = [judged for result in results for judged in result.claims]
+    blocks = [f"{count(len(results), 'study')}, {count(len(claims), 'claim')}"]
+    for name, exact in (("Exact", True), ("Trained", False)):
+        number = Counter(judged.verdict for judged in claims if judged.claim.exact == exact)
+        if number:
+            blocks.append(f"{name}: " + ", ".join(_counts(number)))
+    return ". ".join(blocks)
+
+
+def _counts(number: Mapping[str, int]) -> list[str]:
+    return [f"{number[verdict]} {verdict}" for verdict in VERDICTS if number.get(verdict)]
 
 
 def scales(results: Sequence[Result]) -> str:
@@ -102,7 +150,7 @@ def versions(results: Sequence[Result]) -> str:
 def facts_of(result: Result) -> list[Fact]:
     """How a result was obtained: sizes, notes, the command, versions, times."""
     facts = [
-        Fact(heading="scale", text=f"{result.scale}, {count(result.seeds, 'seed')}"),
+        Fact(heading="scale", text=f"{result.scale}, {seeds(result)}"),
         Fact(heading="smaller than in the paper", text=result.smaller or "Nothing."),
         *(Fact(heading="note", text=note) for note in result.notes),
         Fact(heading="command", text=result.command, code=True),

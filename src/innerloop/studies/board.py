@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from innerloop.core.errors import InnerloopError
+from innerloop.studies.seeds import Seeds
 from innerloop.studies.study import Study
 from innerloop.training.config import RunConfig
 from innerloop.training.estimate import seconds_left, training_seconds
 from innerloop.training.families import Scale
 from innerloop.training.store import Store
 
-_MEASURING = {"smoke": 0.05, "laptop": 1.5, "paper": 30.0}
+_MEASURING = {"smoke": 0.05, "laptop": 3.0, "desk": 10.0, "paper": 60.0}
 """Minutes that a study takes beside its runs, about."""
 _BEGINNING = 0.02
 """Minutes that a run takes beside its steps."""
@@ -71,7 +72,7 @@ class Board:
     began: float = field(default_factory=time.perf_counter)
 
     @classmethod
-    def of(cls, studies: Iterable[Study], *, scale: Scale, seeds: int, store: Store) -> "Board":
+    def of(cls, studies: Iterable[Study], *, scale: Scale, seeds: Seeds, store: Store) -> "Board":
         """The jobs of studies; runs that are finished in the store are none."""
         board, finished = cls(), set[str]()
         for study in studies:
@@ -143,11 +144,12 @@ class Board:
 
 
 def _share(store: Store, config: RunConfig) -> float | None:
-    """How far a run in the store is; None: finished."""
+    """How far a run in the store is; None: finished, or given up."""
     try:
         run = store.find(config)
         if run is None:
             return 0.0
-        return None if run.finished else run.step / config.steps
+        ended = run.finished or run.diverged is not None
+        return None if ended else run.step / config.steps
     except InnerloopError:
         return 0.0  # damaged: its training will say so, and the other jobs are done

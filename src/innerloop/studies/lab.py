@@ -8,21 +8,29 @@ import torch
 
 from innerloop.analysis.error import error
 from innerloop.analysis.measured import Measured
-from innerloop.core.errors import ConfigurationError, InnerloopError, unknown
+from innerloop.core.errors import ConfigurationError, InnerloopError, NotSupportedError, unknown
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
-from innerloop.models.model import AnyModel
+from innerloop.models.model import AnyModel, Model
 from innerloop.training.config import RunConfig
 from innerloop.training.data import generator_for
 from innerloop.training.families import Scale
 from innerloop.training.run import Run
+from innerloop.training.trainer import first_model
 
 T = TypeVar("T")
+
+Null = Callable[["Lab"], Mapping[str, Learner[Any]]]
+"""Learners of which a claim is not true, by the labels of the models whose place they take."""
 
 
 class StoppedError(InnerloopError):
     """A study that somebody has interrupted."""
+
+
+class NoOtherSeedError(ConfigurationError):
+    """A null that needs a model of another seed, where there is one seed only."""
 
 
 class Lab:
@@ -38,21 +46,25 @@ class Lab:
         study: str,
         scale: Scale,
         seed: int = 0,
+        first: bool = True,
         runs: Mapping[str, Run] | None = None,
+        others: Mapping[str, Run] | None = None,
         learners: Mapping[str, Learner[Any]] | None = None,
         tell: Callable[[str], None] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> None:
         """`runs` are finished, by label; `learners` take the place of trained models.
 
+        `first` says whether this is the first of the seeds, `others` are the runs of another one.
         `tell` is called with what is being measured.
         """
-        self.study, self.seed = study, seed
+        self.study, self.seed, self.first = study, seed, first
         self.scale: Scale = scale
         self.notes: list[str] = []
         self.tables: dict[str, pd.DataFrame] = {}
         """Tables of facts that were added, by name."""
-        self._runs, self._learners = dict(runs or {}), dict(learners or {})
+        self._runs, self._others = dict(runs or {}), dict(others or {})
+        self._learners = dict(learners or {})
         self._models: dict[str, AnyModel] = {}
         self._tell, self._stop = tell, stop
 
@@ -61,9 +73,10 @@ class Lab:
         """Prompts that errors are averaged over: the papers' 1280, at smoke scale 64."""
         return 64 if self.scale == "smoke" else 1280
 
-    def choose(self, *, smoke: T, laptop: T, paper: T) -> T:
-        """The one of this scale."""
-        return {"smoke": smoke, "laptop": laptop, "paper": paper}[self.scale]
+    def choose(self, *, smoke: T, laptop: T, paper: T, desk: T | None = None) -> T:
+        """The one of this scale; at desk scale that of laptop where nothing else is given."""
+        at_desk = laptop if desk is None else desk
+        return {"smoke": smoke, "laptop": laptop, "desk": at_desk, "paper": paper}[self.scale]
 
     def run(self, label: str) -> Run:
         """The finished run of a label that the study has declared."""
@@ -75,15 +88,45 @@ class Lab:
         """The configuration that a label was trained with: its task, points and model."""
         return self.run(label).config
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of all runs."""
+        return tuple(self._runs)
+
     def learner(self, label: str) -> Learner[Any]:
         """The learner of a label: its trained model, or what takes its place."""
         return self._learners[label] if label in self._learners else self.model(label)
 
     def model(self, label: str) -> AnyModel:
-        """The trained model of a label, for studies that look at its weights; loaded once."""
+        """The model of a label, for studies that look at its weights; loaded once."""
         if label not in self._models:
-            self._models[label] = self.run(label).model()
+            own = self._learners.get(label)
+            if own is not None and not isinstance(own, Model):
+                raise NotSupportedError(
+                    f"{own.name} takes the place of {label!r} in {self.study}, which looks into "
+                    "the model: give a model."
+                )
+            self._models[label] = self.run(label).model() if own is None else own
         return self._models[label]
+
+    def untrained(self, label: str) -> AnyModel:
+        """The model of a label before its first step."""
+        return first_model(self.config(label))
+
+    def of_another_seed(self, label: str) -> AnyModel:
+        """The model of a label that was trained with another seed."""
+        if label not in self._others:
+            raise NoOtherSeedError(
+                unknown(f"run of another seed of {self.study}", label, self._others)
+            )
+        return self._others[label].model()
+
+    def standing_in(self, null: Null) -> "Lab":
+        """The same lab with a null's learners in the place of trained models."""
+        return Lab(
+            study=self.study, scale=self.scale, seed=self.seed, first=self.first, runs=self._runs,
+            others=self._others, learners=null(self), tell=self._tell, stop=self._stop,
+        )  # fmt: skip
 
     def tell(self, what: str) -> None:
         """Say what is being measured now; often, as this is also where a study can be stopped."""
@@ -108,7 +151,7 @@ class Lab:
         frame = pd.DataFrame(columns)
         if by_seed:
             frame.insert(0, "seed", self.seed)
-        if by_seed or self.seed == 0:
+        if by_seed or self.first:
             self.tables[name] = frame
 
     def generator(self, purpose: str) -> torch.Generator:

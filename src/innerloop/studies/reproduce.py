@@ -9,6 +9,7 @@ from innerloop.core.errors import InnerloopError
 from innerloop.studies.board import Board, Job, Progress
 from innerloop.studies.processes import address, side_by_side
 from innerloop.studies.result import Result, find_result, place, read_result
+from innerloop.studies.seeds import Seeds
 from innerloop.studies.study import Study
 from innerloop.studies.workers import Stop, Worker, in_turn
 from innerloop.training.families import Scale
@@ -48,7 +49,7 @@ def make_plan(
     studies: Sequence[Study],
     *,
     scale: Scale,
-    seeds: int = 1,
+    seeds: Seeds = (0,),
     store: Store,
     results: Path,
     again: bool = False,
@@ -70,7 +71,7 @@ def reproduce(
     studies: Sequence[Study],
     *,
     scale: Scale,
-    seeds: int = 1,
+    seeds: Seeds = (0,),
     store: Store,
     results: Path,
     workers: int = 1,

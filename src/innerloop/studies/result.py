@@ -17,12 +17,14 @@ from pydantic import TypeAdapter
 from innerloop.analysis.drawing import save_small
 from innerloop.core.errors import InnerloopError
 from innerloop.core.files import write_atomically
-from innerloop.studies.claim import Judged, Verdict
+from innerloop.studies.claim import FEWEST_SEEDS, Judged, Verdict
+from innerloop.studies.seeds import Seeds, write_seeds
 from innerloop.studies.study import Findings, Study
 from innerloop.training.families import Scale
 
 CLAIMS, FIGURE, ERROR = "claims.json", "figure.png", "error.txt"
-FORMAT = 1
+FORMAT = 2
+"""Format 1, of version 0.1.0, had no premises and controls; it is read as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +36,7 @@ class Result:
     id: str
     title: str
     scale: Scale
-    seeds: int
+    seeds: Seeds
     claims: tuple[Judged, ...]
     notes: tuple[str, ...]
     smaller: str
@@ -62,7 +64,7 @@ class Result:
     @property
     def command(self) -> str:
         """What was typed to get it."""
-        seeds = f" --seeds {self.seeds}" if self.seeds > 1 else ""
+        seeds = "" if self.seeds == (0,) else f" --seeds {write_seeds(self.seeds)}"
         return f"innerloop reproduce {self.called or self.name} --scale {self.scale}{seeds}"
 
     @property
@@ -80,9 +82,12 @@ class Result:
         """One of its tables."""
         return pd.read_csv(self.folder / f"{name}.csv")
 
-    def count(self, verdict: Verdict) -> int:
-        """How many of its claims have this verdict."""
-        return sum(judged.verdict == verdict for judged in self.claims)
+    def count(self, verdict: Verdict, *, exact: bool | None = None) -> int:
+        """How many of its claims have this verdict: of all, of exact ones, or of the others."""
+        return sum(
+            judged.verdict == verdict and exact in (None, judged.claim.exact)
+            for judged in self.claims
+        )
 
     @property
     def verdicts(self) -> str:
@@ -105,7 +110,7 @@ def write_result(
     findings: Findings,
     *,
     scale: Scale,
-    seeds: int,
+    seeds: Seeds,
     runs: Sequence[str],
     training_seconds: float,
     seconds: float,
@@ -139,14 +144,14 @@ def write_result(
     return result
 
 
-def find_result(root: Path, study: Study, *, scale: Scale, seeds: int) -> Result | None:
-    """What a study came to, if it is complete and of the same code, with as many seeds or more."""
+def find_result(root: Path, study: Study, *, scale: Scale, seeds: Seeds) -> Result | None:
+    """What a study came to, if it is complete and of the same code, with these seeds or more."""
     try:
         result = read_result(place(root, study, scale))
     except InnerloopError:
         return None
     same = result.fingerprint == study.fingerprint(scale, result.seeds)
-    return result if same and result.seeds >= seeds and result.complete else None
+    return result if same and set(seeds) <= set(result.seeds) and result.complete else None
 
 
 def read_result(folder: Path, file: str = CLAIMS) -> Result:
@@ -154,12 +159,27 @@ def read_result(folder: Path, file: str = CLAIMS) -> Result:
     path = folder / file
     try:
         record = json.loads(path.read_text())
+        if record["format"] == 1:
+            record = _from_format_1(record)
         if record["format"] == FORMAT:
             claims = [{**claim, "claim": claim} for claim in record["claims"]]
             return _READER.validate_python({**record, "folder": folder, "claims": claims})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InnerloopError(f"{path} holds no results: reproduce the study again.") from error
     raise InnerloopError(f"{path} was written by another version: reproduce it again.")
+
+
+def _from_format_1(record: dict[str, Any]) -> dict[str, Any]:
+    """A result of version 0.1.0 as it would be judged now, but for premises and controls."""
+    claims: list[dict[str, Any]] = []
+    for old in record["claims"]:
+        claim = {**old, "exact": old["over"] == "exact"}
+        if claim["verdict"] == "not confirmed":
+            claim["verdict"] = "contradicted"
+        if not claim["exact"] and len(old["seeds"]) < FEWEST_SEEDS:
+            claim |= {"verdict": "exploratory", "why": f"fewer than {FEWEST_SEEDS} seeds"}
+        claims.append(claim)
+    return {**record, "format": 2, "seeds": list(range(record["seeds"])), "claims": claims}
 
 
 def read_results(root: Path) -> tuple[list[Result], list[str]]:

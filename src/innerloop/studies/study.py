@@ -11,15 +11,16 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from innerloop.analysis.intervals import DRAWS, estimate
+from innerloop.analysis.intervals import DRAWS, Averages, Estimate, estimate
 from innerloop.analysis.measured import Measured, tables_of
-from innerloop.core.errors import ConfigurationError
-from innerloop.studies.claim import Claim, Judged, judge
+from innerloop.core.errors import ConfigurationError, unknown
+from innerloop.studies.claim import Claim, Control, Judged, control, judge
 from innerloop.studies.code import code_of
-from innerloop.studies.lab import Lab
+from innerloop.studies.lab import Lab, Null
+from innerloop.studies.seeds import Seeds
 from innerloop.training.config import RunConfig
 from innerloop.training.data import generator_for
-from innerloop.training.families import Scale
+from innerloop.training.families import SCALES, Scale
 
 Tables = Mapping[str, pd.DataFrame]
 """The numbers of a study by name, each written to a CSV; figures are drawn of nothing else."""
@@ -42,12 +43,21 @@ class Findings:
 
     seeds: tuple[Measures, ...]
     """The measures of each seed."""
+    nulls: Mapping[str, tuple[Measures, ...]] = field(default_factory=dict)
+    """The same of learners that take the place of trained models, by null."""
+    failed: Mapping[int, str] = field(default_factory=dict)
+    """The seeds that could not be trained, with the reason."""
     tables: Tables
     """Tables of facts beside those that are made of the measures."""
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, seeds: Sequence[tuple[Lab, Measures]]) -> "Findings":
+    def of(
+        cls,
+        seeds: Sequence[tuple[Lab, Measures]],
+        nulls: Mapping[str, Sequence[Measures]] | None = None,
+        failed: Mapping[int, str] | None = None,
+    ) -> "Findings":
         """What the study's function has returned for each seed, and has left in its lab."""
         tables: dict[str, list[pd.DataFrame]] = {}
         for lab, _ in seeds:
@@ -55,6 +65,8 @@ class Findings:
                 tables.setdefault(name, []).append(table)
         return cls(
             seeds=tuple(measures for _, measures in seeds),
+            nulls={null: tuple(each) for null, each in (nulls or {}).items()},
+            failed=failed or {},
             tables={name: pd.concat(each, ignore_index=True) for name, each in tables.items()},
             notes=tuple(dict.fromkeys(note for lab, _ in seeds for note in lab.notes)),
         )
@@ -79,18 +91,25 @@ class Study:
     """From the tables alone."""
     runs: Callable[[Scale], Runs] = no_runs
     """The models that it needs at a scale, by a label of its own; other seeds follow from these."""
+    nulls: Mapping[str, Null] = field(default_factory=dict)
+    """Learners of which claims are not true, by the names that claims exclude them by."""
     minutes: Mapping[Scale, float]
-    """What it takes with its runs, about: smoke and laptop on two cores, paper on a GPU."""
+    """What it takes with its runs, about, at each scale that it has: paper on a GPU, the others on
+    two cores."""
     smaller: Mapping[Scale, str] = field(default_factory=dict)
     """What is smaller than in the paper, or left out, in a sentence; the paper's scale has none."""
     notes: tuple[str, ...] = ()
     """Sentences that a reader should know, whatever is measured."""
 
     def __post_init__(self) -> None:
-        """Where nothing is trained, every claim is exact."""
+        """Where nothing is trained, every claim is exact; refused if a null is not declared."""
         if self.runs is no_runs:
-            exact = tuple(replace(claim, over="exact") for claim in self.claims)
+            exact = tuple(replace(claim, exact=True) for claim in self.claims)
             object.__setattr__(self, "claims", exact)
+        for claim in self.claims:
+            for null in claim.excludes:
+                if null not in self.nulls:
+                    raise ConfigurationError(unknown(f"null of {self.name}", null, self.nulls))
 
     @property
     def name(self) -> str:
@@ -109,21 +128,33 @@ class Study:
         names = [claim.name for claim in self.claims]
         if len(set(names)) < len(names):
             raise ConfigurationError(f"{self.name} has two claims of one name: {names}.")
-        judged: list[Judged] = []
-        for claim in self.claims:
-            seeds = findings.seeds[:1] if claim.over == "exact" else findings.seeds
-            try:
-                number = estimate(
-                    claim.statistic, seeds, log=claim.ratio, draws=_draws(scale),
-                    generator=partial(self._generator, "bootstrap"),
-                )  # fmt: skip
-            except KeyError as error:
-                raise ConfigurationError(
-                    f"{self.name}: the claim {claim.name!r} needs the measure {error}, and the "
-                    f"study has measured {', '.join(map(repr, seeds[0]))}."
-                ) from error
-            judged.append(judge(claim, number, scale))
-        return tuple(judged)
+        return tuple(self._judge(claim, findings, scale) for claim in self.claims)
+
+    def _judge(self, claim: Claim, findings: Findings, scale: Scale) -> Judged:
+        if claim.exact:
+            return judge(claim.statement, self._estimate(claim, findings.seeds[:1], scale), scale)
+        controls: list[Control] = []
+        for null in claim.excludes:
+            seeds = findings.nulls.get(null, ())
+            if seeds:
+                number = self._estimate(claim, seeds, scale)
+                controls.append(control(claim.statement, null, number, premises(claim, seeds)))
+        return judge(
+            claim.statement, self._estimate(claim, findings.seeds, scale), scale,
+            premises=premises(claim, findings.seeds), controls=controls, failed=findings.failed,
+        )  # fmt: skip
+
+    def _estimate(self, claim: Claim, seeds: Sequence[Measures], scale: Scale) -> Estimate:
+        try:
+            return estimate(
+                claim.statistic, seeds, log=claim.ratio, draws=_draws(scale),
+                generator=partial(self._generator, "bootstrap"),
+            )  # fmt: skip
+        except KeyError as error:
+            raise ConfigurationError(
+                f"{self.name}: the claim {claim.name!r} needs the measure {error}, and the "
+                f"study has measured {', '.join(map(repr, seeds[0]))}."
+            ) from error
 
     def tables(self, findings: Findings, scale: Scale) -> dict[str, pd.DataFrame]:
         """The tables of all measures that have axes, and those of facts."""
@@ -137,15 +168,20 @@ class Study:
     def _generator(self, purpose: str) -> torch.Generator:
         return generator_for(0, f"{self.name}/{purpose}")
 
-    def seeded_runs(self, scale: Scale, seeds: int) -> dict[tuple[str, int], RunConfig]:
+    @property
+    def scales(self) -> tuple[Scale, ...]:
+        """The scales that it has, from the smallest on."""
+        return tuple(scale for scale in SCALES if scale in self.minutes)
+
+    def seeded_runs(self, scale: Scale, seeds: Seeds) -> dict[tuple[str, int], RunConfig]:
         """The runs by label and seed."""
         return {
             (label, seed): config.model_copy(update={"seed": seed})
             for label, config in self.runs(scale).items()
-            for seed in range(seeds)
+            for seed in seeds
         }
 
-    def fingerprint(self, scale: Scale, seeds: int) -> str:
+    def fingerprint(self, scale: Scale, seeds: Seeds) -> str:
         """A hash of what results depend on: code, claims and runs, the scale and the seeds."""
         runs = self.seeded_runs(scale, seeds)
         kinds = {config.model_type for config in runs.values()}
@@ -155,9 +191,16 @@ class Study:
             "claims": [repr(claim.statement) for claim in self.claims],
             "runs": sorted(f"{label}/{config.key()}" for (label, _), config in runs.items()),
             "scale": scale,
-            "seeds": seeds,
+            "seeds": list(seeds),
         }
         return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def premises(claim: Claim, seeds: Sequence[Measures]) -> tuple[float, ...]:
+    """The quantity of a claim's premise in each seed; nothing if it has none."""
+    if claim.premise is None:
+        return ()
+    return tuple(float(claim.premise.statistic(Averages(own))) for own in seeds)
 
 
 def _draws(scale: Scale) -> int:

@@ -10,8 +10,10 @@ from innerloop.studies.board import Board, Job
 from innerloop.studies.lab import StoppedError
 from innerloop.studies.measuring import measure
 from innerloop.studies.result import ERROR, place
+from innerloop.studies.seeds import Seeds
 from innerloop.studies.study import Study
 from innerloop.training.config import RunConfig
+from innerloop.training.divergence import DivergenceError
 from innerloop.training.families import Scale
 from innerloop.training.run import StartOverError
 from innerloop.training.store import Store
@@ -28,7 +30,7 @@ STOPPED = "stopped"
 class Worker:
     """Where runs and results are, and how jobs are done there."""
 
-    def __init__(self, *, scale: Scale, seeds: int, store: Store, results: Path) -> None:
+    def __init__(self, *, scale: Scale, seeds: Seeds, store: Store, results: Path) -> None:
         """The same for all jobs of a reproduction."""
         self.scale: Scale = scale
         self.seeds, self.store, self.results = seeds, store, results
@@ -42,6 +44,8 @@ class Worker:
         try:
             run = self.store.train(config, name=name, report=report, stop=stop)
             return "" if run.finished else STOPPED
+        except DivergenceError:  # it has ended, and studies show that it failed
+            return ""
         except StartOverError as error:  # it names an option that only `innerloop train` has
             folder = self.store.place(config)
             return f"{error.problem}: remove {folder}, and give the same command again."

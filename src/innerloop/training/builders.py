@@ -1,6 +1,6 @@
 """What the recipes train: each model of the papers on a family, at a scale.
 
-At smoke and laptop size by the `fast` optimiser; at the papers' size by theirs, for a GPU.
+At all sizes but the papers' by the `fast` optimiser; at the papers' by theirs, for a GPU.
 """
 
 from typing import Any
@@ -19,16 +19,15 @@ ADAM = Optimizer(learning_rate=3e-3, warmup=100, schedule="cosine", clip=1.0)
 """For models that are no transformers: Muon is made for the blocks of one."""
 
 
-def _blocks(scale: Scale, heads: int | None = None) -> dict[str, Any]:
+def _blocks(family: Family, scale: Scale, heads: int | None = None) -> dict[str, Any]:
     """The shape of a block: width, heads and the activation of the papers' code."""
-    width, usual = {"smoke": (16, 2), "laptop": (64, 4), "paper": (256, 8)}[scale]
-    activation = "gelu-tanh" if scale == "paper" else "gelu"
-    return {"width": width, "heads": heads or usual, "activation": activation}
+    size, activation = family.at(scale), "gelu-tanh" if scale == "paper" else "gelu"
+    return {"width": size.width, "heads": heads or size.heads, "activation": activation}
 
 
 def looped(family: Family, scale: Scale, *, ends: int = 0) -> RunConfig:
     """Yang et al.'s looped transformer, with so many layers before and after the loop."""
-    loop = Loop(**_blocks(scale), loops=family.at(scale).loops, pre=ends, post=ends)
+    loop = Loop(**_blocks(family, scale), loops=family.at(scale).loops, pre=ends, post=ends)
     optimizer = STEADY if ends else Optimizer.fast()
     return _transformer(family, scale, loop, window=family.at(scale).window, optimizer=optimizer)
 
@@ -43,15 +42,15 @@ def tied(family: Family, scale: Scale) -> RunConfig:
 
     All from the start, twelve loops do not learn at all: they grow.
     """
-    loops = {"smoke": 4, "laptop": 12, "paper": 20}[scale]
-    loop = Loop(**_blocks(scale), loops=loops, inject="none")
+    loops = {"smoke": 4, "laptop": 12, "desk": 12, "paper": 20}[scale]
+    loop = Loop(**_blocks(family, scale), loops=loops, inject="none")
     return _transformer(family, scale, loop)
 
 
 def standard(family: Family, scale: Scale, *, heads: int | None = None) -> RunConfig:
     """A stack of GPT-2 blocks."""
-    layers = {"smoke": 2, "laptop": 8, "paper": 12}[scale]
-    return _transformer(family, scale, Stack(**_blocks(scale, heads), layers=layers))
+    stack = Stack(**_blocks(family, scale, heads), layers=family.at(scale).layers)
+    return _transformer(family, scale, stack)
 
 
 def one_head(family: Family, scale: Scale) -> RunConfig:
@@ -71,7 +70,9 @@ def akyurek(family: Family, scale: Scale) -> RunConfig:
 
 def lstm(family: Family, scale: Scale) -> RunConfig:
     """Fu et al.'s LSTM: ten layers of width 256."""
-    width, layers = {"smoke": (16, 2), "laptop": (64, 4), "paper": (256, 10)}[scale]
+    width, layers = {"smoke": (16, 2), "laptop": (64, 4), "desk": (128, 10), "paper": (256, 10)}[
+        scale
+    ]
     model = {"kind": "lstm", "width": width, "layers": layers}
     optimizer = Optimizer.paper() if scale == "paper" else ADAM
     return _config(family, scale, model, optimizer=optimizer)
@@ -153,7 +154,13 @@ def _curriculum(family: Family, scale: Scale, *, looped: bool) -> Curriculum:
         return Curriculum(
             dims=Growth(start=5, by=1, every=every), points=Growth(start=start, by=by, every=every)
         )
-    if scale == "laptop" and dims > 5:
+    if scale == "desk" and dims > 10:
+        # As many points as the dimensions need: short prompts are cheap, too.
+        grow = 0.025
+        return Curriculum(
+            dims=Growth(start=4, by=1, every=grow), points=Growth(start=9, by=2, every=grow)
+        )
+    if scale in ("laptop", "desk") and dims > 5:
         return Curriculum(dims=Growth(start=2, by=1, every=0.05))
     return Curriculum()
 
@@ -168,5 +175,6 @@ def _rhythm(scale: Scale) -> dict[str, int]:
     return {
         "smoke": {"log_every": 5, "evaluate_every": 10, "save_every": 10},
         "laptop": {"log_every": 10, "evaluate_every": 50, "save_every": 250},
+        "desk": {"log_every": 20, "evaluate_every": 100, "save_every": 100},
         "paper": {"log_every": 100, "evaluate_every": 1000, "save_every": 1000},
     }[scale]

@@ -1,7 +1,7 @@
-"""The papers' kinds of problems at three sizes, and how long and how deep they are trained.
+"""The papers' kinds of problems at four sizes, and how long and how deep they are trained.
 
-smoke: seconds, to see that everything runs; it learns nothing. laptop: minutes on two cores. paper:
-the papers' own sizes.
+smoke: seconds, to see that everything runs; it learns nothing. laptop: minutes on two cores. desk:
+hours on two cores, for those problems that need them. paper: the papers' own sizes, for a GPU.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from innerloop.tasks.sparse import SparseLinearRegression
 from innerloop.tasks.tree import DecisionTree
 from innerloop.tasks.vector import VectorGeneration
 
-Scale = Literal["smoke", "laptop", "paper"]
+Scale = Literal["smoke", "laptop", "desk", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
 
@@ -42,6 +42,10 @@ class Size:
     """b, the loops of a looped model."""
     window: int = 10
     """T, the losses of a looped model."""
+    width: int = 64
+    heads: int = 4
+    layers: int = 8
+    """Of a stack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,26 +54,45 @@ class Family:
 
     smoke: Size
     laptop: Size
+    desk: Size | None = None
     paper: Size
     stream: bool = False
     """Whether its outputs are its next inputs."""
 
     def at(self, scale: Scale) -> Size:
-        """The size at a scale."""
-        return {"smoke": self.smoke, "laptop": self.laptop, "paper": self.paper}[scale]
+        """The size at a scale; refused at one that it does not have."""
+        size = {"smoke": self.smoke, "laptop": self.laptop, "desk": self.desk, "paper": self.paper}
+        own = size[scale]
+        if own is None:
+            raise ConfigurationError(
+                f"{type(self.laptop.task).__name__} has no scale {scale!r}: take laptop or paper."
+            )
+        return own
 
 
 def _smoke(task: Task, *, points: int = 7) -> Size:
-    return Size(task=task, points=points, steps=20, loops=4, window=3)
+    return Size(task=task, points=points, steps=20, loops=4, window=3, width=16, heads=2, layers=2)
 
 
 def _paper(task: Task, *, points: int = 41, loops: int = 20, window: int = 15) -> Size:
-    return Size(task=task, points=points, steps=500_000, loops=loops, window=window)
+    return Size(
+        task=task, points=points, steps=500_000, loops=loops, window=window, width=256, heads=8,
+        layers=12,
+    )  # fmt: skip
+
+
+def _desk(task: Task, *, steps: int, points: int = 41, loops: int = 20, window: int = 8) -> Size:
+    """The papers' problem with half of their width."""
+    return Size(
+        task=task, points=points, steps=steps, loops=loops, window=window, width=128, heads=8,
+        layers=12,
+    )  # fmt: skip
 
 
 LINEAR = Family(
     smoke=_smoke(LinearRegression(dims=3)),
     laptop=Size(task=LinearRegression(dims=5), points=11, steps=1500),
+    desk=_desk(LinearRegression(dims=20), steps=4000),
     paper=_paper(LinearRegression(dims=20)),
 )
 SPARSE = Family(
@@ -111,17 +134,20 @@ NOISY = Family(
 REPRESENTATION = Family(
     smoke=_smoke(RepresentationRegression(dims=3)),
     laptop=Size(task=RepresentationRegression(dims=5), points=16, steps=1200, loops=12, window=6),
+    desk=Size(task=RepresentationRegression(dims=5), points=16, steps=12_000, loops=12, window=6),
     paper=_paper(RepresentationRegression(dims=20)),
 )
 AUTOREGRESSION = Family(
     smoke=_smoke(RepresentationAR(dims=3)),
     laptop=Size(task=RepresentationAR(dims=5), points=31, steps=1200, loops=12, window=6),
+    desk=Size(task=RepresentationAR(dims=5), points=31, steps=12_000, loops=12, window=6),
     paper=_paper(RepresentationAR(dims=20)),
     stream=True,
 )
 CHAIN = Family(
     smoke=_smoke(ChainOfThought(dims=3, layers=2), points=9),
     laptop=Size(task=ChainOfThought(dims=5, layers=3), points=36, steps=1200, loops=12, window=6),
+    desk=Size(task=ChainOfThought(dims=5, layers=3), points=36, steps=12_000, loops=12, window=6),
     paper=_paper(ChainOfThought(dims=20, layers=6), points=287),
     stream=True,
 )

@@ -139,7 +139,6 @@ def _nonlinear(name: str, target: str) -> Claim:
             f"prefixes{UNLESS}",
             statistic=located(lambda m: m["attention to the last y"], "w"),
             criterion=at_least(0.5, "more than all other tokens together"),
-            over="seeds",
         ),
     ),
     draw=_draw_fig4,

@@ -118,7 +118,6 @@ def _width_over_depth(m: Mapping[str, Tensor]) -> Tensor:
             "second depth / full depth",
             statistic=_width_over_depth,
             criterion=at_most(1.0, "the weaker effect, however little"),
-            over="seeds",
             ratio=True,
         ),
     ),

@@ -51,7 +51,6 @@ def _near(name: str, matrix: str, derived: str, words: str) -> Claim:
             "then nine tenths of its squared size lie along the derived matrix; of a random one it "
             "is about one in d + 1 squared",
         ),
-        over="seeds",
     )
 
 
@@ -89,7 +88,6 @@ def _draw_train(tables: Tables) -> Figure:
             "median squared prediction, last prefix, the worst of all T",
             statistic=lambda m: (m["difference"] / m["square"]).amax(dim=-1),
             criterion=at_most(0.05, "what `identify` calls explained: less than a twentieth"),
-            over="seeds",
             ratio=True,
         ),
         Claim(
@@ -99,7 +97,6 @@ def _draw_train(tables: Tables) -> Figure:
             "size, the worst of all T",
             statistic=lambda m: (m[ORDER[0]] / m[ORDER[1]]).amax(dim=-1),
             criterion=at_most(1.25, AS_SEEDS),
-            over="seeds",
             ratio=True,
         ),
         Claim(
@@ -109,7 +106,6 @@ def _draw_train(tables: Tables) -> Figure:
             "such ratios",
             statistic=lambda m: (m[ORDER[0]][..., 1:] / m[ORDER[0]][..., :-1]).amax(dim=-1),
             criterion=at_most(0.8, AS_SEEDS),
-            over="seeds",
             ratio=True,
         ),
     ),

@@ -45,7 +45,7 @@ def choose_rate(lab: Lab, learner: Learner[Any]) -> GradientDescent:
     best = max(alike, key=alike.__getitem__)
     columns = {"rate": list(alike), "similarity": alike.values()}
     lab.table("rates", {**columns, "chosen": [label == best for label in alike]}, by_seed=True)
-    if lab.seed == 0:
+    if lab.first:
         lab.note(f"Of the rates of gradient descent, {best} is most like the layers.")
     return tried[best]
 

@@ -69,7 +69,6 @@ def _nearer(name: str, first: str, second: str, algorithm: str, paper: str) -> C
         quantity=f"SimE with {algorithm} at its best match, {first} less {second}",
         statistic=lambda m: (m[f"SimE, {first}"] - m[f"SimE, {second}"])[..., place],
         criterion=at_least(0.0, "table 1 compares the two; equal models would differ by 0"),
-        over="seeds",
         paper=paper,
     )
 
@@ -98,7 +97,6 @@ def older_over_newer(label: str) -> Statistic:
             quantity="error after the last example, LSTM / transformer",
             statistic=lambda m: m[LSTM][..., -1] / m[MODEL][..., -1],
             criterion=at_least(2.0, "twice is far more than two seeds differ by, a quarter"),
-            over="seeds",
             ratio=True,
         ),
         *(_nearer(name, *compared) for name, compared in COMPARED.items()),
@@ -128,7 +126,6 @@ def older_over_newer(label: str) -> Statistic:
                 m[f"{MODEL}, asked again"].mean(dim=-1) / m[f"{LSTM}, asked again"].mean(dim=-1)
             ),
             criterion=at_most(0.5, "half is far less than what separates two seeds of one model"),
-            over="seeds",
             ratio=True,
         ),
     ),

@@ -65,7 +65,7 @@ def growth_ratio(m: Averages) -> Tensor:
                               "separates two seeds"),
         ),
         Claim(
-            name="window-steadies", over="seeds", ratio=True,
+            name="window-steadies", ratio=True,
             sentence="A larger dT makes long inference more stable.",
             quantity="growth of the error beyond T loops, smallest dT / largest dT, geometric mean "
             "over those T that have both",
@@ -73,7 +73,7 @@ def growth_ratio(m: Averages) -> Tensor:
             criterion=at_least(1.1, "beyond the tenth by which a stable model may move"),
         ),
         Claim(
-            name="loops-help", over="seeds", ratio=True, criterion=samples.CLEARLY,
+            name="loops-help", ratio=True, criterion=samples.CLEARLY,
             sentence="More loops T make a model more capable.",
             quantity="error after T loops, largest T / smallest T, each with its largest dT",
             statistic=samples.over(f"most loops, {AT_T}", f"fewest loops, {AT_T}"),

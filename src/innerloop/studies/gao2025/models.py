@@ -74,7 +74,7 @@ def _worst_with_noise(m: Averages) -> Tensor:
         samples.better(STANDARD),
         samples.better(LOOPED),
         Claim(
-            name="beats-both-with-noise", over="seeds", ratio=True,
+            name="beats-both-with-noise", ratio=True,
             sentence="With noise on the outputs it is better than both as well.",
             quantity=f"error{ABOVE} {samples.QUARTER}, AlgoFormer / the better of the others, "
             "at the sigma where this is largest",
@@ -152,7 +152,7 @@ def fig2b(lab: Lab) -> Measures:
         samples.better(STANDARD),
         samples.better(LOOPED, criterion=samples.FAR),
         Claim(
-            name="standard-beats-looped", over="seeds", ratio=True, criterion=samples.FAR,
+            name="standard-beats-looped", ratio=True, criterion=samples.FAR,
             sentence="The standard transformer is far ahead of the looped one as well.",
             quantity=f"error {samples.QUARTER}, standard / looped",
             statistic=samples.over(f"{STANDARD}, late", f"{LOOPED}, late"),

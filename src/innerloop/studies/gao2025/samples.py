@@ -44,7 +44,7 @@ def over(first: str, second: str) -> Statistic:
 def better(other: str, *, criterion: Criterion = CLEARLY, above: str = "") -> Claim:
     """The claim that the AlgoFormer is better than another model; `above` says what is left out."""
     return Claim(
-        name=f"beats-{other}", over="seeds", ratio=True, criterion=criterion,
+        name=f"beats-{other}", ratio=True, criterion=criterion,
         sentence=f"The AlgoFormer is better than the {other} transformer.",
         quantity=f"error{above} {QUARTER}, AlgoFormer / {other}",
         statistic=over(f"{ALGOFORMER}{above}, late", f"{other}{above}, late"),

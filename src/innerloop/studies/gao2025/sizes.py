@@ -51,7 +51,7 @@ def _better(name: str, own: str, other: str, sentence: str, quantity: str) -> Cl
     """The claim that one of the compared models is clearly better than another."""
     return Claim(
         name=name, sentence=sentence, quantity=f"error {samples.QUARTER}, {quantity}",
-        statistic=samples.over(own, other), criterion=samples.CLEARLY, over="seeds", ratio=True,
+        statistic=samples.over(own, other), criterion=samples.CLEARLY, ratio=True,
     )  # fmt: skip
 
 

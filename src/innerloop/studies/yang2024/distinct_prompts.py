@@ -101,14 +101,14 @@ def _draw_fig5(tables: Tables) -> Figure:
     title="Looped transformers need fewer distinct prompts in training",
     claims=(
         Claim(
-            name="lower-error", over="seeds", ratio=True, criterion=LOWER,
+            name="lower-error", ratio=True, criterion=LOWER,
             sentence="Trained on the same number of distinct prompts, the looped model is better.",
             quantity="error after the last example, looped / standard, geometric mean over the "
             "numbers of prompts, in the dimension where it is largest",
             statistic=lambda m: geometric_mean(m["looped pool"] / m["standard pool"]).amax(dim=-1),
         ),
         Claim(
-            name="fewer-prompts", over="seeds", ratio=True,
+            name="fewer-prompts", ratio=True,
             sentence="The looped model learns the function from fewer distinct prompts.",
             quantity=f"distinct prompts for an error of {LEARNED:g}, looped / standard, in the "
             "dimension where it is largest",

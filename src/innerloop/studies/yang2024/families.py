@@ -100,14 +100,14 @@ def _draw_fig10(tables: Tables) -> Figure:
     title="Looped and standard transformers beside the solvers of each family",
     claims=(
         Claim(
-            name="matches-standard", over="seeds", ratio=True, criterion=MATCHES,
+            name="matches-standard", ratio=True, criterion=MATCHES,
             sentence="On all families the looped model matches the standard one or is better.",
             quantity="mean error over all prefixes, looped / standard, in the family where it is "
             "largest (not at laptop, where one family is trained)",
             statistic=_in_every_family,
         ),
         Claim(
-            name="ahead-on-sparse", over="seeds", ratio=True,
+            name="ahead-on-sparse", ratio=True,
             sentence="On sparse functions the looped model outperforms the standard one.",
             quantity="mean error over all prefixes, looped / standard, sparse functions",
             statistic=lambda m: m["with examples, looped, sparse"]
@@ -163,7 +163,7 @@ def fig10(lab: Lab) -> Measures:
             measures[name] = replace(errors, keys={"family": family})
             measures[f"all examples, {name}"] = errors.at(examples=-1)
             measures |= few_and_more(name, errors, min(FEW, config.task.dims) - 1)
-    if lab.seed == 0:
+    if lab.first:
         last = float(measures["all examples, standard, sparse"].values.mean())
         lab.note(
             f"On sparse functions the standard model has an error of {last:.2g} after all "

@@ -35,7 +35,7 @@ def _draw_fig2(tables: Tables) -> Figure:
     title="A looped transformer matches a standard one with a fraction of its parameters",
     claims=(
         Claim(
-            name="matches-standard", over="seeds", ratio=True, criterion=MATCHES,
+            name="matches-standard", ratio=True, criterion=MATCHES,
             sentence="The looped model is as good as the standard one.",
             quantity="error after the last example, looped / standard",
             statistic=lambda m: m["looped"][..., -1] / m["standard"][..., -1],
@@ -55,7 +55,7 @@ def _draw_fig2(tables: Tables) -> Figure:
             statistic=lambda m: m["far beyond"] / m["at b loops"],
         ),
         Claim(
-            name="parameters", over="exact", paper="1/12",
+            name="parameters", exact=True, paper="1/12",
             sentence="It has a twelfth of the parameters, for twelve layers against one.",
             quantity="parameters of the blocks times layers of the stack, looped / standard",
             statistic=lambda m: m["parameters"],

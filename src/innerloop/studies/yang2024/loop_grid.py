@@ -183,7 +183,7 @@ def _draw_fig4(tables: Tables) -> Figure:
             statistic=largest(lambda drift: drift[max(drift)]),
         ),
         Claim(
-            name="few-losses-cost", over="seeds", ratio=True, criterion=shared.HIGHER,
+            name="few-losses-cost", ratio=True, criterion=shared.HIGHER,
             sentence="A smaller T gives a larger error, in every family.",
             quantity="error at b loops with the smallest T / with the largest (geometric mean over "
             "the b that both have; the family with the smallest ratio)",
@@ -242,7 +242,7 @@ def _draw_fig9(tables: Tables) -> Figure:
                               "staying allows"),
         ),
         Claim(
-            name="network-needs-least", over="seeds", ratio=True, paper="12/20",
+            name="network-needs-least", ratio=True, paper="12/20",
             sentence="Two-layer networks need fewer loops than the other families.",
             quantity="smallest stable b of networks / smallest stable b of the other families",
             statistic=network_needs,

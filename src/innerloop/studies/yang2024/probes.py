@@ -126,7 +126,7 @@ def fig8(lab: Lab) -> Measures:
     table = pd.concat(details, ignore_index=True)
     lab.table("by-prefix", table, by_seed=True)
     lab.table("sizes", {"trained loops": [steps["looped"]], "layers": [steps["standard"]]})
-    if lab.seed == 0:
+    if lab.first:
         ratio, left = (table["mean"] / table["training"]).median(), table["relative"].min()
         lab.note(
             f"Held-out errors are {ratio:.2f} times the training errors (median over the probes of "

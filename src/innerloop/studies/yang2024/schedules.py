@@ -58,14 +58,14 @@ def _draw_fig17(tables: Tables) -> Figure:
     title="Letting the loops grow during training matters little",
     claims=(
         Claim(
-            name="matters-little", over="seeds", ratio=True, criterion=ALIKE,
+            name="matters-little", ratio=True, criterion=ALIKE,
             sentence="Whether b grows by a schedule makes no difference, except for trees.",
             quantity="mean error over all prefixes without a schedule / with it, or its inverse "
             "where that is larger; the family that differs most, without trees",
             statistic=largest_change,
         ),
         Claim(
-            name="helps-trees", over="seeds", ratio=True,
+            name="helps-trees", ratio=True,
             sentence="On trees the schedule helps a little.",
             quantity="mean error over all prefixes without a schedule / with it, trees (measured "
             "at the paper's scale only)",

@@ -110,7 +110,7 @@ def _draw(tables: Tables) -> Figure:
     title="Layers, heads and width of the block; a looped layer needs many loops to equal a stack",
     claims=(
         Claim(
-            name="layers-faster", over="seeds", ratio=True,
+            name="layers-faster", ratio=True,
             sentence="The more layers are in the loop, the fewer loops it needs.",
             quantity=f"loops until the error is below {NEAR:g}, 1 layer / most layers",
             statistic=faster,
@@ -118,7 +118,7 @@ def _draw(tables: Tables) -> Figure:
                                "saved is the least to call it faster"),
         ),
         Claim(
-            name="more-loops-than-layers", over="seeds",
+            name="more-loops-than-layers", 
             sentence="To match L layers of a standard model, one looped layer needs more loops.",
             quantity="loops until one looped layer is as good as L standard ones, less L; the "
             "smallest over L",
@@ -128,7 +128,7 @@ def _draw(tables: Tables) -> Figure:
             criterion=at_least(1, "one loop more is the least that is more"),
         ),
         Claim(
-            name="twenty-for-eight", over="seeds", ratio=True, paper="20 / 8",
+            name="twenty-for-eight", ratio=True, paper="20 / 8",
             sentence="It needs about 20 loops to equal 8 layers.",
             quantity="loops until one looped layer is as good as 8 standard ones / 8 (2 at smoke)",
             statistic=loops_per_layer,
@@ -136,7 +136,7 @@ def _draw(tables: Tables) -> Figure:
         ),
         *(
             Claim(
-                name=name, over="seeds", ratio=True, criterion=HIGHER, sentence=sentence,
+                name=name, ratio=True, criterion=HIGHER, sentence=sentence,
                 quantity=f"error at b loops, {compared}",
                 statistic=partial(worse, size=size, choose=choose),
             )

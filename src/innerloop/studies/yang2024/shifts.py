@@ -126,27 +126,27 @@ def _title(shift: str) -> str:
     title="Out of distribution a looped model prefers simple solutions",
     claims=(
         Claim(
-            name="skewed-better", over="seeds", ratio=True, criterion=LOWER,
+            name="skewed-better", ratio=True, criterion=LOWER,
             sentence="On inputs with a skewed covariance looped models are better.",
             quantity="mean error from d examples on, looped (geometric mean over b) / standard "
             "(12 layers; 8 at laptop, 2 at smoke)",
             statistic=_times("full", "skewed-covariance"),
         ),
         Claim(
-            name="lower-peak", over="seeds", ratio=True, criterion=LOWER,
+            name="lower-peak", ratio=True, criterion=LOWER,
             sentence="With noisy outputs their peak of double descent is lower.",
             quantity="error after d examples above the noise, looped (geometric mean over b) / "
             "standard",
             statistic=_times("full", "noisy-outputs", part="above noise at d"),
         ),
         Claim(
-            name="scaled-worse", over="seeds", ratio=True, criterion=HIGHER,
+            name="scaled-worse", ratio=True, criterion=HIGHER,
             sentence="On inputs that are three times as large they are worse.",
             quantity="mean error from d examples on, looped (geometric mean over b) / standard",
             statistic=_times("full", "scaled-inputs 3"),
         ),
         Claim(
-            name="matches-deepest", over="seeds", ratio=True, criterion=ALIKE,
+            name="matches-deepest", ratio=True, criterion=ALIKE,
             sentence="On a subspace and in other orthants they match the deepest standard model.",
             quantity="mean error from d examples on, looped (geometric mean over b) / deepest "
             "standard, the shift of the three where it is largest",
@@ -155,7 +155,7 @@ def _title(shift: str) -> str:
             ).amax(dim=0),
         ),
         Claim(
-            name="queries-alike", over="seeds",
+            name="queries-alike", 
             sentence="Asked an orthogonal query, or an example again, they do as standard ones.",
             quantity="mean error over all prefixes, looped (mean over b) and standard: their "
             "difference, the larger of the two shifts",
@@ -179,14 +179,14 @@ def fig6(lab: Lab) -> Measures:
     title="With scaled inputs or functions a looped model is like a shallower standard one",
     claims=(
         Claim(
-            name="doubled-inputs", over="seeds", ratio=True, criterion=_SAME,
+            name="doubled-inputs", ratio=True, criterion=_SAME,
             sentence="With inputs twice as large, looped models are like a stack of four layers.",
             quantity="mean error from d examples on, looped (geometric mean over b) / standard "
             "with 4 layers (1 at smoke), x scaled by 2",
             statistic=_times("fewer", "scaled-inputs 2"),
         ),
         Claim(
-            name="scaled-alike", over="seeds", ratio=True, criterion=_SAME,
+            name="scaled-alike", ratio=True, criterion=_SAME,
             sentence="Whatever is scaled, they are like a standard model with fewer layers.",
             quantity="the same, as a geometric mean over x and w scaled by 1/3, 1/2, 2 and 3",
             statistic=_times("fewer", *_SCALED),

@@ -65,14 +65,14 @@ def _ahead_with_few(m: Averages) -> Tensor:
     title="Looped and standard transformers at every sparsity",
     claims=(
         Claim(
-            name="matches-at-all", over="seeds", ratio=True, criterion=MATCHES,
+            name="matches-at-all", ratio=True, criterion=MATCHES,
             sentence="At every sparsity the looped model matches the standard one or is better.",
             quantity="mean error over all prefixes, looped / standard, at the sparsity where it is "
             "largest",
             statistic=largest_ratio,
         ),
         Claim(
-            name="ahead-with-few-examples", over="seeds", ratio=True,
+            name="ahead-with-few-examples", ratio=True,
             sentence="It is ahead above all when there are few examples.",
             quantity="looped / standard, mean error over 1 to d - 1 examples, over the same from d "
             "on (geometric mean over sparsities)",

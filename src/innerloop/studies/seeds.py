@@ -1,0 +1,25 @@
+"""The seeds that studies are trained with, as text: `3` are 0, 1 and 2; `3-5` are 3, 4 and 5."""
+
+import re
+
+from innerloop.core.errors import ConfigurationError
+
+Seeds = tuple[int, ...]
+"""The seeds of training: all models of a study are trained once with each."""
+
+
+def read_seeds(text: str) -> Seeds:
+    """The seeds that a text names: so many from 0 on, or from the first to the last."""
+    if text.isdecimal() and int(text) > 0:
+        return tuple(range(int(text)))
+    ends = re.fullmatch(r"(\d+)-(\d+)", text)
+    if ends is None or int(ends[1]) > int(ends[2]):
+        raise ConfigurationError(
+            f"seeds are {text!r}, expected their number, as 3, or the first and the last, as 3-5."
+        )
+    return tuple(range(int(ends[1]), int(ends[2]) + 1))
+
+
+def write_seeds(seeds: Seeds) -> str:
+    """The text that names these seeds, which follow each other."""
+    return str(len(seeds)) if seeds[0] == 0 else f"{seeds[0]}-{seeds[-1]}"
