@@ -75,13 +75,15 @@ def test_a_study_from_nothing_and_again(
     assert "1 run to train, 0 trained already" in out
     assert "jobs done" in err
     assert "✓ confirmed It <holds>." in out
-    assert "the number of against: 20 (19 to 21), criterion at most 10 (nothing is" in out
-    assert "2 studies, 6 claims: 1 confirmed, 0 not confirmed, 5 inconclusive" in out
+    assert "the number of against: 20, criterion at most 10 (models" in out
+    assert (
+        "2 studies, 6 claims. Exact: 1 confirmed. Trained: 4 exploratory, 1 not at this size" in out
+    )
     assert "A note." in out
     for id in ("small", "fig2"):
         assert (tmp_path / "results" / "smoke" / "test2024" / id / "index.html").is_file()
     told = {row["study"]: row for row in json.loads(numbers.read_text())}
-    assert told["test2024/small"]["claims"][0]["verdict"] == "inconclusive"
+    assert told["test2024/small"]["claims"][0]["verdict"] == "exploratory"
     code, out, _ = command("reproduce", "test2024/small", *SMOKE)
     assert code == 0
     assert "1 measured already, 0 to measure" in out
@@ -101,7 +103,7 @@ def test_a_study_that_fails_is_one_sentence_and_leaves_the_others(
     assert code == 1
     assert "failed ZeroDivisionError: by [nothing]" in out
     assert "test2024/broken: ZeroDivisionError" in out
-    assert "1 study, 1 claim: 0 confirmed, 0 not confirmed, 1 inconclusive; 1 failed" in out
+    assert "1 study, 1 claim. Trained: 1 exploratory; 1 failed" in out
 
 
 def test_an_interruption_saves_and_the_same_command_goes_on(
@@ -135,6 +137,8 @@ def test_an_interruption_saves_and_the_same_command_goes_on(
         (["reproduce", "test2025"], "did you mean 'test2024'?"),
         (["reproduce", "test2024/smal"], "did you mean 'small'?"),
         (["reproduce", "--all", "--scale", "huge"], "unknown scale 'huge'"),
+        (["reproduce", "--all", "--scale", "desk"], "cannot be done at desk scale: take smoke or"),
+        (["reproduce", "--all", "--seeds", "3,4"], "or the first and the last, as 3-5"),
         (["reproduce", "--all", "--json", "."], "which is a folder"),
         (["studies", "test2025"], "did you mean 'test2024'?"),
         (["report"], "holds no results: write some with `innerloop reproduce`"),
@@ -188,8 +192,10 @@ def test_one_study_is_told_with_its_criteria_and_runs(
     assert "smoke, about 6 seconds: All of it." in out
     a_result(tmp_path / "results", a_study("test2024", "fig2"))
     out = command("studies", "test2024/fig9")[1]
-    assert "here: 20 (19 to 21), ✗ contradicted" in out
-    assert "measured exactly: the number of fact; the paper has 1/12" in out
+    assert "here: 20.1 (19.9 to 20.3), ✗ contradicted" in out
+    assert "measured (exact): the number of fact; the paper has 1/12" in out
+    assert "premise: the error of against: at most 100 (a round number as well)" in out
+    assert "must not hold of: a <null>" in out
 
 
 def test_a_report_joins_all_that_was_found(

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from innerloop.core.errors import ConfigurationError, InnerloopError
-from innerloop.report import markdown
+from innerloop.report import headlines, markdown
+from innerloop.report.headlines import Headline
 from innerloop.report.markdown import BEGIN, END, WRITTEN, write_docs, write_summary
 from innerloop.studies.measuring import TrainingTime
 from innerloop.studies.result import Result
@@ -65,7 +66,7 @@ def test_tables_keep_their_columns_whatever_the_words(two: list[Result], tmp_pat
     write_docs(tmp_path / "docs", two)
     lines = (tmp_path / "docs" / "yang2024.md").read_text("utf-8").splitlines()
     rows = [line for line in lines if line.startswith("|")]
-    assert len(rows) == 2 + 5
+    assert len(rows) == 2 + 5 + 2 + 1, "five claims and a control"
     assert all(len(re.findall(r"(?<!\\)\|", row)) == 7 for row in rows)
     assert any(r"It \<holds\>." in row for row in rows)
     assert any("✗ contradicted" in row for row in rows)
@@ -109,9 +110,11 @@ def test_a_file_of_somebody_else_is_not_written_over(two: list[Result], tmp_path
     assert files(tmp_path / "docs") == {"README.md": b"mine"}
 
 
-def test_the_readme_gets_a_row_per_study_between_its_lines(
-    two: list[Result], tmp_path: Path
+def test_the_readme_gets_headlines_and_counts_between_its_lines(
+    two: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    one = Headline("yang2024/fig2", "against", "it is against")
+    monkeypatch.setattr(headlines, "HEADLINES", (one, Headline("none/fig1", "a", "not here")))
     docs, readme = tmp_path / "docs" / "results", tmp_path / "README.md"
     readme.write_text(f"before\n\n{BEGIN}\nold words\n{END}\n\nafter\n")
     written = write_docs(docs, two)
@@ -120,10 +123,14 @@ def test_the_readme_gets_a_row_per_study_between_its_lines(
     assert text.startswith(f"before\n\n{BEGIN}\n")
     assert text.endswith(f"{END}\n\nafter\n")
     assert "old words" not in text
-    links = re.findall(r"\]\(([^)#]+)#([^)]+)\)", text)
-    assert links == [("docs/results/yang2024.md", "fig2"), ("docs/results/chen2025.md", "thm4.2")]
-    assert all((tmp_path / file).is_file() for file, _ in links)
-    assert text.count("1 confirmed, 1 not confirmed, 3 inconclusive") == 2
+    (row,) = [line for line in text.splitlines() if "it is against" in line]
+    assert "[yang2024 fig2](docs/results/yang2024.md#fig2)" in row
+    assert "20.1 (19.9 to 20.3) | 3 | 20, 20.1, 20.2 | ✗ contradicted" in row
+    for link in re.findall(r"\]\(([^)#]+)", text):
+        assert (tmp_path / link).is_file()
+    assert "- 2 exact claims: 2 confirmed" in text
+    assert "three seeds or more: 2 contradicted, 2 inconclusive" in text
+    assert "- 4 claims not decided at this size" in text
     write_summary(readme, written, docs)
     assert readme.read_text("utf-8") == text
 

@@ -53,14 +53,27 @@ def test_verdicts_are_told_by_word_and_colour_with_their_reasons(tmp_path: Path)
     assert found == [
         ("confirmed", "✓", "confirmed"),
         ("contradicted", "✗", "contradicted"),
-        *[("inconclusive", "?", "inconclusive")] * 3,
+        ("inconclusive", "?", "inconclusive"),
+        *[("not-at-this-size", "○", "not at this size")] * 2,
     ]
-    for reason in ("reaches across the criterion", "one seed", "could not be measured"):
+    for reason in (
+        "reaches across the criterion",
+        "its premise is not met",
+        "cannot be measured at this size",
+    ):
         assert text.count(reason) == 1
     for kind, _, _ in found:
-        assert f".{kind} {{ color:" in text
+        assert re.search(rf"\.{kind}\b[^{{]*{{ color:", text)
     assert text.count("ten &lt;is&gt; a | round number") == 5
     assert "1/12" in text
+
+
+def test_controls_are_shown_with_what_became_of_them(tmp_path: Path) -> None:
+    text = render_page(study_page(a_result(tmp_path)))
+    row = text[text.index("Controls") : text.index("How it was done")]
+    assert "a &lt;null&gt;" in row
+    assert "20.5 (20.5 to 20.5)" in row
+    assert "fails, as it should" in row
 
 
 def test_tables_show_their_first_rows_and_say_where_the_rest_is(tmp_path: Path) -> None:
@@ -81,7 +94,7 @@ def test_the_joined_page_links_every_claim_to_its_study(tmp_path: Path) -> None:
     assert links == ["yang2024-fig3"] * 5 + ["chen2025-thm4.2"] * 5 + ["mine-fig1"] * 5
     for link in links:
         assert text.count(f'id="{link}"') == 1
-    assert "3 studies, 15 claims: 3 confirmed, 3 not confirmed, 9 inconclusive" in text
+    assert "3 studies, 15 claims. Exact: 3 confirmed. Trained: 3 contradicted, 3 inconc" in text
     headings = [int(level) for level in re.findall(r"<h(\d)>", text)]
     assert headings[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(headings))
@@ -128,14 +141,14 @@ def test_a_study_that_has_changed_since_is_told(
 
 
 def test_numbers_and_times_in_words() -> None:
-    claim = a_study().claims[1]
+    claim = a_study().claims[1].statement
     several = judge(claim, estimated(20.0, 19.0, 21.0, (20.0, 20.0)), "laptop")
     assert words.by_seed(several) == "by seed: 20, 20"
     narrow = judge(claim, estimated(1.00004, 1.00003, 1.00005), "laptop")
     assert words.measured(narrow) == "1.00004 (1.00003 to 1.00005)"
     missing = judge(claim, estimated(math.nan, math.nan, math.nan), "laptop")
     assert (words.measured(missing), words.why(missing)) == (
-        "no number", "it could not be measured at this scale",
+        "no number", "it cannot be measured at this size",
     )  # fmt: skip
     # Of a criterion of at most 10: none of the interval meets it, and one can read that.
     missed = judge(claim, estimated(10.1, 10.004, 10.2), "laptop")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from matplotlib.figure import Figure
 
 from innerloop.studies.claim import Claim, Criterion
-from innerloop.studies.lab import Lab
+from innerloop.studies.lab import Lab, Null
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Study, Tables, declare
 from innerloop.training.config import RunConfig
@@ -39,6 +39,7 @@ def small_study(
     *changes: str,
     measure: Callable[[Lab], Measures] = measure,
     claims: tuple[Claim, ...] = (SMALL,),
+    nulls: Mapping[str, Null] | None = None,
 ) -> Study:
     """A study of one run: the smallest model on the smallest prompts, with some changes."""
 
@@ -51,5 +52,6 @@ def small_study(
 
     return declare(
         paper="test2024", id=id, title="A small study", claims=claims, draw=draw, runs=runs,
+        nulls=nulls or {},
         minutes={"smoke": 0.1, "laptop": 0.1, "paper": 0.1}, smaller={"smoke": "All of it."},
     )(measure)  # fmt: skip

@@ -55,7 +55,7 @@ def test_it_is_reproduced_by_its_name(folder: Path, workers: int) -> None:
 def test_the_python_beside_it_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sys.path.insert(0, str(folder))  # as Python does for a script
     exec(compile(blocks()[1], PAGE.name, "exec"), {})
-    assert capsys.readouterr().out == "1 inconclusive\n"
+    assert capsys.readouterr().out == "1 exploratory\n"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from innerloop.analysis import Measured
 from innerloop.core.errors import ConfigurationError, InnerloopError
 from innerloop.learners import OLS
 from innerloop.studies import board as board_module
+from innerloop.studies import nulls
 from innerloop.studies.board import Board, Progress
 from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.lab import Lab, StoppedError
@@ -22,7 +23,7 @@ from innerloop.studies.result import CLAIMS, FIGURE, find_result, read_result, r
 from innerloop.studies.study import Measures
 from innerloop.studies.table import find_studies
 from innerloop.training.families import Scale
-from innerloop.training.run import STATE, TIMINGS
+from innerloop.training.run import METRICS, STATE, TIMINGS
 from innerloop.training.store import Store
 from tests.studies import own
 from tests.studies.small import SMALL, small_study
@@ -37,19 +38,19 @@ def outcomes(root: Path, *studies: object, **settings: object) -> list[Outcome]:
 
 
 def test_a_study_is_trained_measured_judged_and_written(tmp_path: Path) -> None:
-    (outcome,) = outcomes(tmp_path, small_study(), seeds=2)
+    (outcome,) = outcomes(tmp_path, small_study(), seeds=(3, 4))
     result = outcome.result
     assert result is not None
     assert not outcome.known
     assert result == read_result(tmp_path / "results" / "smoke" / "test2024" / "small")
     (judged,) = result.claims
     assert judged.claim == SMALL.statement
-    assert (judged.verdict, len(judged.seeds)) == ("inconclusive", 2)
+    assert (judged.verdict, len(judged.seeds)) == ("exploratory", 2)
     assert judged.low < judged.value < judged.high
     assert len(result.runs) == 2
     assert result.notes == ("A note.",)
     assert result.smaller == "All of it."
-    words = "innerloop reproduce tests.studies.small:measure --scale smoke --seeds 2"
+    words = "innerloop reproduce tests.studies.small:measure --scale smoke --seeds 3-4"
     assert result.command == words
     assert result.training_seconds > 0
     assert (result.folder / FIGURE).stat().st_size > 1000
@@ -68,20 +69,20 @@ def test_results_of_the_same_code_runs_and_seeds_are_not_made_again(tmp_path: Pa
     (third,) = outcomes(tmp_path, study, again=True)
     assert not third.known
     assert path.stat().st_mtime_ns > before
-    (more,) = outcomes(tmp_path, study, seeds=2)
+    (more,) = outcomes(tmp_path, study, seeds=(0, 1))
     assert not more.known
-    (other,) = outcomes(tmp_path, small_study("small", "batch=8"), seeds=2)
+    (other,) = outcomes(tmp_path, small_study("small", "batch=8"), seeds=(0, 1))
     assert not other.known, "other runs are other results"
 
 
 def test_studies_share_their_runs(tmp_path: Path) -> None:
     several = [small_study(id) for id in ("one", "two", "three")]
-    board = Board.of(several, scale="smoke", seeds=1, store=Store(tmp_path / "runs"))
+    board = Board.of(several, scale="smoke", seeds=(0,), store=Store(tmp_path / "runs"))
     assert (len(board.runs), len(board.measures)) == (1, 3)
     found = outcomes(tmp_path, *several)
     assert [outcome.study.id for outcome in found] == ["one", "two", "three"]
     assert len(list((tmp_path / "runs").iterdir())) == 1
-    assert Board.of(several, scale="smoke", seeds=1, store=Store(tmp_path / "runs")).runs == {}
+    assert Board.of(several, scale="smoke", seeds=(0,), store=Store(tmp_path / "runs")).runs == {}
 
 
 def test_a_training_that_diverges_ends_its_studies_and_no_others(tmp_path: Path) -> None:
@@ -90,9 +91,51 @@ def test_a_training_that_diverges_ends_its_studies_and_no_others(tmp_path: Path)
     found = {outcome.study.id: outcome for outcome in outcomes(tmp_path, bad, fine)}
     assert found["fine"].result is not None
     assert found["bad"].result is None
-    assert "'model' failed" in found["bad"].error
+    assert "no seed of test2024/bad could be trained" in found["bad"].error
     assert "diverged" in found["bad"].error
     assert not (tmp_path / "results" / "smoke" / "test2024" / "bad").exists()
+    # It has ended: asked again, nothing is trained.
+    board = Board.of([bad], scale="smoke", seeds=(0,), store=Store(tmp_path / "runs"))
+    assert board.runs == {}
+
+
+def test_a_seed_whose_training_failed_is_shown_with_the_others(tmp_path: Path) -> None:
+    study, store = small_study(), Store(tmp_path / "runs")
+    outcomes(tmp_path, study, seeds=(0, 1, 2))
+    failed = store.find(study.seeded_runs("smoke", (1,))["model", 1])
+    assert failed is not None
+    with (failed.path / METRICS).open("a") as metrics:  # as training writes it
+        metrics.write(json.dumps({"step": 3, "diverged": "the loss is no number"}) + "\n")
+    (outcome,) = outcomes(tmp_path, study, seeds=(0, 1, 2), again=True)
+    assert outcome.result is not None
+    assert outcome.result.failed == {1: "'model', the loss is no number"}
+    (judged,) = outcome.result.claims
+    assert len(judged.seeds) == 2
+
+
+def test_nulls_are_measured_by_the_same_function_and_kept_with_the_claim(tmp_path: Path) -> None:
+    least = {"least squares": lambda lab: {"model": OLS()}}
+    others = {"another seed": nulls.of_another_seed({"model": "model"})}
+    claim = replace(SMALL, excludes=("least squares", "another seed"))
+    study = small_study(claims=(claim,), nulls={**least, **others, "unused": least})
+    (outcome,) = outcomes(tmp_path, study, seeds=(0, 1))
+    assert outcome.result is not None
+    (judged,) = outcome.result.claims
+    squares, other = judged.controls
+    assert (squares.null, other.null) == ("least squares", "another seed")
+    assert squares.value < 1e-6 < judged.value
+    assert squares.passes
+    # Each seed's place is taken by the other's model, on its own prompts.
+    assert other.seeds != judged.seeds
+    assert outcome.result == read_result(outcome.result.folder)
+    (alone,) = outcomes(tmp_path, study, again=True)
+    assert alone.result is not None
+    assert [each.null for each in alone.result.claims[0].controls] == ["least squares"]
+
+
+def test_a_null_that_is_not_declared_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="ridge"):
+        small_study(claims=(replace(SMALL, excludes=("ridge",)),))
 
 
 def test_a_study_with_a_mistake_says_so_and_leaves_the_others_alone(tmp_path: Path) -> None:
@@ -140,7 +183,7 @@ def test_a_study_stops_where_it_tells_what_it_measures() -> None:
 
 def test_progress_ends_at_one(tmp_path: Path) -> None:
     heard: list[Progress] = []
-    board = Board.of([small_study()], scale="smoke", seeds=1, store=Store(tmp_path))
+    board = Board.of([small_study()], scale="smoke", seeds=(0,), store=Store(tmp_path))
     assert board.progress(1).done == 0
     job = board.next()
     assert job is not None
@@ -173,7 +216,7 @@ def test_the_time_that_is_left_goes_by_what_was_done_since(
         return len(asked) > 8
 
     store.train(study.runs("smoke")["model"], stop=stop)
-    board = Board.of([study], scale="smoke", seeds=1, store=store)
+    board = Board.of([study], scale="smoke", seeds=(0,), store=store)
     (run,) = board.runs.values()
     assert (run.before, run.share) == (0.8, 0.8)
     (measuring,) = board.measures
@@ -238,7 +281,7 @@ def test_a_plan_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_study_without_its_runs_says_which(tmp_path: Path) -> None:
     with pytest.raises(MissingRunError, match="'model' with seed 0"):
         measure(
-            small_study(), scale="smoke", seeds=1, store=Store(tmp_path), results=tmp_path / "r"
+            small_study(), scale="smoke", seeds=(0,), store=Store(tmp_path), results=tmp_path / "r"
         )
 
 
@@ -263,8 +306,8 @@ def test_a_damaged_result_is_made_again_and_hides_no_other(tmp_path: Path) -> No
     path.write_text(path.read_text()[:100])
     results = tmp_path / "results"
     assert [result.id for result in read_results(results)[0]] == ["two"]
-    assert find_result(results, one, scale="smoke", seeds=1) is None
-    assert find_result(results, two, scale="smoke", seeds=1) is not None
+    assert find_result(results, one, scale="smoke", seeds=(0,)) is None
+    assert find_result(results, two, scale="smoke", seeds=(0,)) is not None
 
 
 def test_infinities_survive_the_file(tmp_path: Path) -> None:

@@ -29,13 +29,13 @@ def written(root: Path, study: Study, *, seeds: int = 1) -> Result:
     errors = Measured(values=torch.tensor([[1.0, 0.5]]), axes=("examples",))
     findings = Findings(seeds=({"errors": errors},) * seeds, tables={}, notes=())
     return write_result(
-        root, study, findings, scale="smoke", seeds=seeds, runs=(), training_seconds=0.0,
-        seconds=0.0, finished="2026-01-01",
+        root, study, findings, scale="smoke", seeds=tuple(range(seeds)), runs=(),
+        training_seconds=0.0, seconds=0.0, finished="2026-01-01",
     )  # fmt: skip
 
 
 def known(root: Path, study: Study, seeds: int = 1) -> Result | None:
-    return find_result(root, study, scale="smoke", seeds=seeds)
+    return find_result(root, study, scale="smoke", seeds=tuple(range(seeds)))
 
 
 def test_more_seeds_than_asked_for_are_not_thrown_away(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_more_seeds_than_asked_for_are_not_thrown_away(tmp_path: Path) -> None:
     for seeds in (1, 3):
         found = known(tmp_path, study, seeds)
         assert found is not None
-        assert found.seeds == 3
+        assert found.seeds == (0, 1, 2)
     assert known(tmp_path, study, 4) is None
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from innerloop.core.errors import ConfigurationError, InnerloopError
 from innerloop.core.files import slug, write_atomically
+from innerloop.report.headlines import Row, blocks, headline_rows
 from innerloop.report.joined import in_order
 from innerloop.report.words import (
     SIGNS,
@@ -67,17 +68,27 @@ def write_docs(
 
 
 def write_summary(readme: Path, results: Sequence[Result], folder: Path) -> Path:
-    """Put a table of all studies, with links into a folder, between the two lines of a README."""
+    """Put the papers' headlines and all counts between the two lines of a README, with links."""
     before, after = require_place(readme)
     # Links are relative to the file that holds them, and have slashes on every system.
     there = Path(os.path.relpath(folder, readme.absolute().parent)).as_posix()
+    summary = "\n".join(_summary(results, f"{there}/"))
+    link = f"All {len(results)} studies, claim by claim: [{there}]({there}/README.md)."
+    return _write(readme, f"{before}{BEGIN}\n{summary}\n{link}\n{END}{after}".encode())
+
+
+def _summary(results: Sequence[Result], folder: str = "") -> list[str]:
+    """A row per paper, and all claims in four blocks."""
     rows = [
-        (_link(result, figures(result), f"{there}/"), _text(result.title), result.verdicts)
-        for result in results
-    ]
-    summary = f"{tally(results)}. Scale: {scales(results)}."
-    table = _table(("study", "what it is about", "claims"), rows)
-    return _write(readme, f"{before}{BEGIN}\n{summary}\n\n{table}{END}{after}".encode())
+        (
+            _text(row.headline.words), _link(row.result, figures(row.result), folder),
+            *map(_text, row.cells),
+        )
+        for row in headline_rows(results)
+    ]  # fmt: skip
+    headings = ("headline", "study", *Row.headings)
+    lines = [f"- {line}\n" for line in blocks(results)]
+    return [*([_table(headings, rows)] if rows else []), "".join(lines)]
 
 
 def require_place(readme: Path) -> tuple[str, str]:
@@ -123,8 +134,9 @@ def _overview(results: Sequence[Result], training: TrainingTime | None) -> str:
     return "\n".join(
         [
             "# Results\n",
-            f"{tally(results)}. Every criterion is in the code with its reason; intervals are "
-            "90%. Claims about trained models are about trainings: they need three seeds, models "
+            *_summary(results),
+            "Every criterion is in the code with its reason; intervals are 90%. "
+            "Claims about trained models are about trainings: they need three seeds, models "
             "that have learned their task, and a criterion that learners which should fail it do "
             "fail. Below three seeds they are exploratory; where models have not learned, nothing "
             "follows at this size.\n",

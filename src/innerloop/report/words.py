@@ -152,6 +152,10 @@ def facts_of(result: Result) -> list[Fact]:
     facts = [
         Fact(heading="scale", text=f"{result.scale}, {seeds(result)}"),
         Fact(heading="smaller than in the paper", text=result.smaller or "Nothing."),
+        *(
+            Fact(heading=f"seed {seed} failed", text=reason)
+            for seed, reason in result.failed.items()
+        ),
         *(Fact(heading="note", text=note) for note in result.notes),
         Fact(heading="command", text=result.command, code=True),
         Fact(heading="time", text=_time(result)),

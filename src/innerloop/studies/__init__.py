@@ -3,7 +3,8 @@
 The pieces of a study are exported here, for the papers' folders and for studies in other packages.
 """
 
-from innerloop.studies.claim import Claim, Criterion, Judged, at_least, at_most, between
+from innerloop.studies import nulls
+from innerloop.studies.claim import Claim, Criterion, Judged, Premise, at_least, at_most, between
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Scale, Study, Tables, declare
@@ -14,6 +15,7 @@ __all__ = [
     "Judged",
     "Lab",
     "Measures",
+    "Premise",
     "Runs",
     "Scale",
     "Study",
@@ -22,5 +24,6 @@ __all__ = [
     "at_most",
     "between",
     "declare",
+    "nulls",
     "trained",
 ]

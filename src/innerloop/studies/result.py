@@ -4,7 +4,7 @@ import json
 import math
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import metadata
 from io import StringIO
@@ -53,6 +53,8 @@ class Result:
     fingerprint: str
     tables: tuple[str, ...]
     """Names of the tables, each beside it as a CSV."""
+    failed: dict[int, str] = field(default_factory=dict)
+    """The seeds whose training failed, with the reason; the claims are of the others."""
     called: str = ""
     """What `innerloop reproduce` takes, where that is not its name."""
 
@@ -128,6 +130,7 @@ def write_result(
         smaller=study.smaller.get(scale, ""), runs=tuple(runs), training_seconds=training_seconds,
         seconds=seconds, finished=finished, versions=versions(),
         fingerprint=study.fingerprint(scale, seeds), tables=tuple(tables), called=study.called,
+        failed=dict(findings.failed),
     )  # fmt: skip
     written = {
         name: table.to_csv(index=False, float_format="%.6g") for name, table in tables.items()

@@ -1,0 +1,92 @@
+"""What each paper is known for, beside what was measured here, and all claims in four blocks."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from innerloop.report.words import SIGNS, VERDICTS, count, measured, number
+from innerloop.studies.claim import Judged, Verdict
+from innerloop.studies.result import Result
+
+DECIDED = ("confirmed", "contradicted", "inconclusive")
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """A paper's main finding: the claim that decides it here, and its words in one line."""
+
+    study: str
+    claim: str
+    words: str
+
+
+HEADLINES: tuple[Headline, ...] = (
+    Headline("yang2024/fig2", "matches-standard",
+             "a looped transformer matches a standard one with a twelfth of its parameters"),
+    Headline("gao2025/fig2a", "beats-standard",
+             "an AlgoFormer is ahead of a standard transformer where functions share a network"),
+    Headline("fu2023/fig3", "errors-newton-linear",
+             "a transformer's layers are as Newton's iterations: so many per layer"),
+    Headline("akyurek2022/fig1", "predictions",
+             "a trained transformer predicts as least squares does"),
+    Headline("chen2025/thm4.5", "within-the-bound",
+             "a linear looped transformer's error falls as exp(-T / 2 kappa)"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A headline with what was measured."""
+
+    headline: Headline
+    result: Result
+    judged: Judged
+
+    headings: ClassVar = (
+        "measured", "in the paper", "here", "seeds", "premise in each", "verdict"
+    )  # fmt: skip
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What tables show beside the link to the study, in the order of the headings."""
+        seeds = "exact" if self.judged.claim.exact else str(len(self.judged.seeds))
+        learned = ", ".join(number(value) for value in self.judged.premises)
+        verdict = self.judged.verdict
+        return (
+            self.judged.claim.quantity, self.judged.claim.paper or "-", measured(self.judged),
+            seeds, learned or "-", f"{SIGNS[verdict]} {verdict}",
+        )  # fmt: skip
+
+
+def headline_rows(results: Iterable[Result]) -> list[Row]:
+    """The headlines of the papers whose studies are among the results."""
+    known = {result.name: result for result in results}
+    rows: list[Row] = []
+    for headline in HEADLINES:
+        result = known.get(headline.study)
+        for judged in () if result is None else result.claims:
+            if result is not None and judged.claim.name == headline.claim:
+                rows.append(Row(headline, result, judged))
+    return rows
+
+
+def blocks(results: Sequence[Result]) -> list[str]:
+    """All claims in four blocks, a line each: those that nothing follows from are apart."""
+    claims = [judged for result in results for judged in result.claims]
+    exact = [judged.verdict for judged in claims if judged.claim.exact]
+    trained = [judged.verdict for judged in claims if not judged.claim.exact]
+    decided = [verdict for verdict in trained if verdict in DECIDED]
+    return [
+        f"{count(len(exact), 'exact claim')}: {_counts(exact)}",
+        f"{count(len(decided), 'claim')} about trained models, three seeds or more: "
+        f"{_counts(decided)}",
+        f"{count(trained.count('exploratory'), 'claim')} exploratory: fewer than three seeds",
+        f"{count(trained.count('not at this size'), 'claim')} not decided at this size: the models "
+        "have not learned enough for anything to follow",
+    ]
+
+
+def _counts(verdicts: Sequence[Verdict]) -> str:
+    number = Counter(verdicts)
+    return ", ".join(f"{number[one]} {one}" for one in VERDICTS if number[one]) or "none"
