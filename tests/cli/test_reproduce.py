@@ -214,7 +214,7 @@ def test_a_report_joins_all_that_was_found(
     assert "left out" in out
     assert "1 study, 5 claims" in out
     assert "What fig2 | says" in page.read_text("utf-8")
-    assert "docs/test2024.md#fig2" in readme.read_text("utf-8")
+    assert "1 study, claim by claim: [docs](docs/README.md)" in readme.read_text("utf-8")
     assert (docs / "test2024" / "fig2.png").is_file()
 
 

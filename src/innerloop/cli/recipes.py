@@ -13,6 +13,7 @@ from innerloop.core.settings import written_as
 from innerloop.models.table import build
 from innerloop.report.words import duration
 from innerloop.training.estimate import training_seconds
+from innerloop.training.families import read_scale
 from innerloop.training.recipes import RECIPES, find_recipe
 
 
@@ -32,7 +33,8 @@ def recipes(
             console.print(f"  [cyan]{key}[/]={escape(value)}", highlight=False, soft_wrap=True)
         console.print(f"Train it: innerloop train {name} --scale {scale} [KEY=VALUE ..]")
         return
-    rows = [_row(known, scale) for known in RECIPES]
+    size = read_scale(scale)
+    rows = [_row(known, scale) for known, recipe in RECIPES.items() if size in recipe.scales]
     table = Table(title=f"Recipes at {scale} size", title_justify="left", title_style="bold")
     table.add_column("recipe", min_width=max(map(len, RECIPES)))  # no name is broken
     for heading in ("parameters", "steps", "time"):

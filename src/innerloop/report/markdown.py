@@ -14,6 +14,7 @@ from innerloop.report.words import (
     SIGNS,
     by_seed,
     controls_of,
+    count,
     duration,
     facts_of,
     figures,
@@ -73,7 +74,7 @@ def write_summary(readme: Path, results: Sequence[Result], folder: Path) -> Path
     # Links are relative to the file that holds them, and have slashes on every system.
     there = Path(os.path.relpath(folder, readme.absolute().parent)).as_posix()
     summary = "\n".join(_summary(results, f"{there}/"))
-    link = f"All {len(results)} studies, claim by claim: [{there}]({there}/README.md)."
+    link = f"{count(len(results), 'study')}, claim by claim: [{there}]({there}/README.md)."
     return _write(readme, f"{before}{BEGIN}\n{summary}\n{link}\n{END}{after}".encode())
 
 

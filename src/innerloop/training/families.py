@@ -59,6 +59,11 @@ class Family:
     stream: bool = False
     """Whether its outputs are its next inputs."""
 
+    @property
+    def scales(self) -> tuple[Scale, ...]:
+        """The scales that it has, from the smallest on."""
+        return tuple(scale for scale in SCALES if scale != "desk" or self.desk is not None)
+
     def at(self, scale: Scale) -> Size:
         """The size at a scale; refused at one that it does not have."""
         size = {"smoke": self.smoke, "laptop": self.laptop, "desk": self.desk, "paper": self.paper}
@@ -98,16 +103,19 @@ LINEAR = Family(
 SPARSE = Family(
     smoke=_smoke(SparseLinearRegression(dims=4, sparsity=2), points=9),
     laptop=Size(task=SparseLinearRegression(dims=10, sparsity=2), points=21, steps=2500),
+    desk=Size(task=SparseLinearRegression(dims=10, sparsity=2), points=21, steps=15_000),
     paper=_paper(SparseLinearRegression(dims=20, sparsity=3), window=10),
 )
 TREE = Family(
     smoke=_smoke(DecisionTree(dims=3, depth=2), points=9),
     laptop=Size(task=DecisionTree(dims=5, depth=3), points=41, steps=1500, loops=24, window=8),
+    desk=Size(task=DecisionTree(dims=5, depth=3), points=41, steps=6000, loops=24, window=8),
     paper=_paper(DecisionTree(dims=20), points=101, loops=70),
 )
 NETWORK = Family(
     smoke=_smoke(TwoLayerNetwork(dims=3, hidden=4), points=9),
     laptop=Size(task=TwoLayerNetwork(dims=5, hidden=20), points=31, steps=1500, loops=12, window=5),
+    desk=Size(task=TwoLayerNetwork(dims=5, hidden=20), points=31, steps=6000, loops=12, window=5),
     paper=_paper(TwoLayerNetwork(dims=20), points=101, loops=12, window=5),
 )
 CLASSIFICATION = Family(
@@ -118,17 +126,25 @@ CLASSIFICATION = Family(
 ILL_CONDITIONED = Family(
     smoke=_smoke(LinearRegression(dims=4, covariance="ill-conditioned")),
     laptop=Size(task=LinearRegression(dims=5, covariance="ill-conditioned"), points=11, steps=2500),
+    desk=Size(
+        task=LinearRegression(dims=10, covariance="ill-conditioned"),
+        points=21,
+        steps=12_000,
+        layers=12,
+    ),
     paper=_paper(LinearRegression(dims=20, covariance="ill-conditioned")),
 )
 EIGHT_DIMENSIONS = Family(
     smoke=_smoke(LinearRegression(dims=3)),
     # At this size it is the run of LINEAR, so that studies of several papers share one model.
     laptop=Size(task=LinearRegression(dims=5), points=11, steps=1500),
+    desk=Size(task=LinearRegression(dims=8), points=41, steps=12_000),
     paper=_paper(LinearRegression(dims=8)),
 )
 NOISY = Family(
     smoke=_smoke(LinearRegression(dims=3, noise=0.5)),
     laptop=Size(task=LinearRegression(dims=5, noise=0.5), points=11, steps=1500),
+    desk=Size(task=LinearRegression(dims=8, noise=0.5), points=41, steps=12_000),
     paper=_paper(LinearRegression(dims=8, noise=0.5)),
 )
 REPRESENTATION = Family(

@@ -1,4 +1,4 @@
-"""Named, complete configurations: each model of the papers on each family, at three sizes."""
+"""Named, complete configurations: each model of the papers on each family, at each size."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,6 +41,7 @@ class Recipe:
     paper: str
     """The papers that it is from, by their keys in the docs."""
     title: str
+    scales: tuple[Scale, ...]
     build: Callable[[Scale], RunConfig]
 
 
@@ -52,7 +53,9 @@ def find_recipe(name: str, scale: str = "laptop") -> RunConfig:
 
 
 RECIPES: dict[str, Recipe] = {
-    name: Recipe(paper=paper, title=title, build=partial(build, family))
+    name: Recipe(
+        paper=paper, title=title, scales=family.scales, build=partial(build, family)
+    )
     for name, paper, title, build, family in (
         ("looped-linear", "yang2024", "one block in a loop learns linear functions",
          looped, LINEAR),
