@@ -64,7 +64,10 @@ class RidgeProbes:
 
 
 class RidgeSettings(Config):
-    """What a ridge probe may choose from; it has nothing else to set, and draws nothing."""
+    """The penalties that each ridge probe chooses from, by leave-one-out on its training prompts.
+
+    No held-out prompt has a part in the choice. All numbers of a target share one penalty.
+    """
 
     penalties: tuple[Annotated[FiniteFloat, Field(ge=1e-10)], ...] = Field(
         default=tuple(10 ** (power / 2) for power in range(-16, 9)),
@@ -105,19 +108,15 @@ def ridge(inputs: Tensor, targets: Tensor, penalties: tuple[float, ...]) -> tupl
     """Weights (F, m) of inputs (P, F) for targets (P, m), and the penalty that was chosen.
 
     Both are centred here, which fits an intercept without a penalty. Decomposes the smaller of the
-    covariance (F, F) and the kernel (P, P). The penalty is that with the least squared error over
-    all training prompts, each answered by the map fitted without it: its residual over 1 - its
-    leverage, exactly, and no map is fitted twice. All target numbers share one penalty.
+    covariance (F, F) and the kernel (P, P). Inputs that are not finite give no number, as they do
+    in trained probes.
     """
     number, width = inputs.shape
     inputs = inputs - inputs.mean(dim=0)  # (P, F)
     targets = targets - targets.mean(dim=0)  # (P, m)
-    unit = float(inputs.square().mean())
-    if not torch.isfinite(inputs).all():  # as trained probes do: no number
-        return torch.full_like(inputs[0, :, None], torch.nan).expand(
-            -1, targets.shape[1]
-        ), torch.nan
-    absolute = torch.tensor(penalties).to(inputs) * (unit if unit > 0 else 1.0)  # (L,)
+    unit = inputs.square().mean()  # (): the mean variance
+    if not unit.isfinite():
+        return inputs.new_full((width, targets.shape[1]), torch.nan), torch.nan
     primal = width <= number
     product = inputs.T @ inputs if primal else inputs @ inputs.T  # (r, r)
     values, vectors = torch.linalg.eigh(product / number)  # (r,), (r, r)
@@ -125,15 +124,27 @@ def ridge(inputs: Tensor, targets: Tensor, penalties: tuple[float, ...]) -> tupl
     # The prompts in the coordinates of the decomposition: scores' scores / P = diag(values).
     scores = inputs @ vectors if primal else vectors * (number * values).sqrt()  # (P, r)
     moments = scores.T @ targets / number  # (r, m)
+    absolute = torch.tensor(penalties).to(inputs) * torch.where(unit > 0, unit, 1.0)  # (L,)
     inverses = 1 / (values[:, None] + absolute)  # (r, L)
-    answers = scores @ (moments[:, :, None] * inverses[:, None]).flatten(1)  # (P, m L)
-    residuals = targets[:, :, None] - answers.unflatten(1, (-1, len(absolute)))  # (P, m, L)
-    # The intercept's leverage is 1 / P.
-    free = 1 - 1 / number - scores.square() @ inverses / number  # (P, L)
-    free = free.clamp(min=torch.finfo(free.dtype).eps)
-    best = int((residuals / free[:, None]).square().mean(dim=(0, 1)).argmin())
+    best = int(leave_one_out(scores, moments, inverses, targets).argmin())
     inverse = inverses[:, best, None]  # (r, 1)
     if primal:
         return vectors @ (moments * inverse), penalties[best]
-    # Not through the scores: where a value is 0 these are, too.
+    # Not through the scores: where a value is 0, they are 0 too.
     return inputs.T @ (vectors @ (vectors.T @ targets * inverse)) / number, penalties[best]
+
+
+def leave_one_out(scores: Tensor, moments: Tensor, inverses: Tensor, targets: Tensor) -> Tensor:
+    """Mean squared error of each penalty (L,), every prompt answered by a map fitted without it.
+
+    Such an error is the prompt's residual over 1 - its leverage, exactly: no map is fitted twice.
+    Takes the centred prompts in coordinates where their covariance is diagonal (P, r), the moments
+    (r, m) of the centred targets (P, m) there, and 1 / (variance + penalty) as (r, L).
+    """
+    number = len(scores)
+    answers = scores @ (moments[:, :, None] * inverses[:, None]).flatten(1)  # (P, m L)
+    residuals = targets[:, :, None] - answers.unflatten(1, (-1, inverses.shape[1]))  # (P, m, L)
+    # The leverage of the intercept is 1 / P.
+    free = 1 - 1 / number - scores.square() @ inverses / number  # (P, L)
+    free = free.clamp(min=torch.finfo(free.dtype).eps)
+    return (residuals / free[:, None]).square().mean(dim=(0, 1))
