@@ -72,7 +72,7 @@ class RidgeSettings(Config):
     penalties: tuple[Annotated[FiniteFloat, Field(ge=1e-10)], ...] = Field(
         default=tuple(10 ** (power / 2) for power in range(-16, 9)),
         min_length=1,
-        description="in units of the mean variance of the hidden numbers; far below 1e-10 rounding "
+        description="in units of the mean variance of the hidden numbers; below 1e-10 rounding "
         "would choose",
     )
 
