@@ -156,6 +156,7 @@ CHANGES: dict[str, Any] = {
     "seed": 1,
     "optimizer": "paper",
     "spread": "small",
+    "average": 0.1,
     "window": 3,
     "loops": {"start": 2},
     "curriculum": {"points": {"start": 2, "every": 2}},

@@ -23,7 +23,7 @@ def config() -> RunConfig:
     return tiny(
         task={"name": "linear", "dims": 3}, points=7, steps=60, batch=8, accumulate=2,
         model={"backbone": {**LOOP, "pre": 1, "loops": 6}}, window=3,
-        loops={"start": 2, "share": 0.6},
+        loops={"start": 2, "share": 0.6}, average=0.2,
         curriculum={"dims": {"start": 1, "every": 0.2}, "points": {"start": 3, "every": 10}},
         log_every=3, evaluate_every=10, save_every=7,
     )  # fmt: skip
@@ -64,7 +64,7 @@ def left_by(run: Run) -> str:
         return "state"
     if not (run.path / "metrics.jsonl").read_bytes().endswith(b"\n"):
         return "line"
-    weights, kept = run.model().state_dict(), run.read_state()["weights"]
+    weights, kept = run.model().state_dict(), run.read_state()["average"]
     same = all(torch.equal(kept[name], value) for name, value in weights.items())
     return "step" if same else "between"
 

@@ -45,6 +45,13 @@ class RunConfig(Config):
     spread: Spread = Field(
         default="fan-in", description="first weights: deviation 0.02, or by the inputs of each map"
     )
+    average: FiniteFloat | None = Field(
+        default=None,
+        gt=0,
+        le=0.5,
+        description="evaluate and keep a mean of the weights of the last steps: its age over the "
+        "steps so far, such as 0.1; None: the weights themselves",
+    )
     window: int | None = Field(
         default=None, ge=1, description="T: the last loops, whose losses count; None: all loops"
     )

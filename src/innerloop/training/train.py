@@ -175,7 +175,7 @@ class _Session:
             "threads": self.threads,
             "torch": str(torch.__version__),
         }
-        self.run.write_checkpoint(self.trainer.model, state)
+        self.run.write_checkpoint(self.trainer.result, state)
         return True
 
 

@@ -13,6 +13,7 @@ from innerloop.core.errors import ConfigurationError
 from innerloop.core.prompt import Prompt
 from innerloop.models.model import AnyModel, predictions
 from innerloop.models.table import build
+from innerloop.training.average import Average
 from innerloop.training.config import RunConfig
 from innerloop.training.data import Prompts, Sizes, generator_for, held_out, sizes_at
 from innerloop.training.divergence import Divergence
@@ -42,6 +43,8 @@ class Trainer:
         self.device = available(config.device)
         self.model = first_model(config).to(self.device)
         self.model.train()
+        # Before anything is compiled: it holds a copy.
+        self.average = None if config.average is None else Average(self.model, config.average)
         if config.compile:
             for part in self.model.compiled_parts():
                 part.compile()  # in place: its parameters keep their names
@@ -52,6 +55,11 @@ class Trainer:
         self.divergence = Divergence(self.model.head, self.held_out.outputs)
         self.step = 0
         """Updates so far."""
+
+    @property
+    def result(self) -> AnyModel:
+        """The model that is evaluated and kept: the average, where there is one."""
+        return self.model if self.average is None else self.average.model
 
     def take_step(self) -> Taken:
         """One update of the weights; a DivergenceError, and none, where it would be a failure."""
@@ -68,17 +76,23 @@ class Trainer:
         self.divergence.watch(self.step + 1, total, gradient)
         self.optimizers.step(self.step, self.config.steps)
         self.step += 1
+        if self.average is not None:
+            self.average.take(self.model, self.step)
         return Taken(total, gradient, sizes)
 
     def _loss(self, prompt: Prompt, sizes: Sizes) -> Tensor:
         with self._precision():
-            outputs = self._outputs(prompt, sizes.loops, sizes.window)  # (T, B, n, k)
+            outputs = self._outputs(
+                self.model, prompt, loops=sizes.loops, window=sizes.window
+            )  # (T, B, n, k)
         return window_loss(outputs, prompt, self.scale[: prompt.points], self.model.head)
 
-    def _outputs(self, prompt: Prompt, loops: int | None, window: int | None) -> Tensor:
-        """The model's outputs (T, B, n, k) in the window; compiled blocks need no kernels."""
+    def _outputs(
+        self, model: AnyModel, prompt: Prompt, *, loops: int | None, window: int | None
+    ) -> Tensor:
+        """A model's outputs (T, B, n, k) in the window; compiled blocks need no kernels."""
         use = self.config.kernels and not self.config.compile
-        return window_outputs(self.model, prompt, loops=loops, window=window, use_kernels=use)
+        return window_outputs(model, prompt, loops=loops, window=window, use_kernels=use)
 
     def _precision(self) -> Any:
         if self.config.precision == "float32":
@@ -105,20 +119,22 @@ class Trainer:
     def error(self) -> float:
         """Squared error over the scale, on held-out prompts, at the last position that counts.
 
-        In full precision, after as many loops as the model is trained with in the end.
+        Of the result, in full precision, after as many loops as it is trained with in the end.
         """
         scored = self.held_out.scored
         place = self.config.points - 1 if scored is None else int(scored.any(dim=0).nonzero()[-1])
         total = 0.0
         for _, part in in_parts(self.held_out, _EVALUATED_AT_ONCE):
-            outputs = self._outputs(part, None, 1)[0, :, place]  # (B, k)
+            outputs = self._outputs(self.result, part, loops=None, window=1)[0, :, place]  # (B, k)
             answers = predictions(outputs, self.model.head)  # (B, k)
             total += float((answers - part.ys[:, place]).square().mean(dim=-1).sum())
         return total / self.held_out.batch / float(self.scale[place])
 
     def state(self) -> dict[str, Any]:
         """All that the next steps depend on, in plain tensors and numbers."""
+        average = {} if self.average is None else {"average": self.average.model.state_dict()}
         return {
+            **average,
             "step": self.step,
             "weights": self.model.state_dict(),
             "optimizers": self.optimizers.state(),
@@ -130,6 +146,8 @@ class Trainer:
         self.model.load_state_dict(state["weights"])
         self.optimizers.load_state(state["optimizers"])
         self.divergence.load_state(state["divergence"])
+        if self.average is not None:
+            self.average.model.load_state_dict(state["average"])
         self.step = int(state["step"])
 
 
