@@ -96,7 +96,13 @@ def _draw_fig5(tables: Tables) -> Figure:
             left, title=f"{dims} dimensions, after {2 * dims} examples",
             x="distinct prompts seen in training", y=drawing.ERROR,
         )  # fmt: skip
-        # Fresh prompts are not equally many: they come one step after the largest pool.
+        left.set_xscale("log")
+        pools = drawing.rows_where(rows, {"source": "pool", "label": "looped"})["distinct prompts"]
+        fresh = drawing.rows_where(rows, {"source": "fresh"})["distinct prompts"].to_numpy(float)
+        ticks = {pool: _pool(pool) for pool in pools} | {each: "fresh" for each in fresh[:1]}
+        left.set_xticks(list(ticks), list(ticks.values()))
+        left.set_xticks([], minor=True)
+        # Of fresh prompts the two see different numbers, so that the places are names.
         looped, standard = (_by_source(drawing.rows_where(rows, {"label": kind})) for kind in KINDS)
         right.plot(list(looped), [looped[at] / standard[at] for at in looped], "kD-", markersize=4)
         right.set_yscale("log")
@@ -106,11 +112,6 @@ def _draw_fig5(tables: Tables) -> Figure:
             right, title="below the line, the looped model is better",
             x="distinct prompts seen in training", y="looped / standard",
         )  # fmt: skip
-        drawing.plain(left, whole=False)
-        left.set_xscale("log")
-        pools = drawing.rows_where(rows, {"source": "pool", "label": "looped"})["distinct prompts"]
-        left.set_xticks(pools.tolist(), list(map(_pool, pools)))
-        left.set_xticks([], minor=True)
     drawing.legend(figure, axes)
     return figure
 

@@ -308,12 +308,16 @@ def _draw_fig9(tables: Tables) -> Figure:
         if below:
             rows = _since_trained(rows)
             drawing.level(panel, STAYS.at_most, label="a tenth more")
-        drawing.draw_curves(panel, rows, x="loop", order=order)
+        # The bands are those of errors, far wider than those of ratios on the same prompts.
+        drawing.draw_curves(panel, rows, x="loop", order=order, band=not below)
         drawing.name(
             panel, title="" if below else TITLES[family], x="loops" if below else "",
             y="error / error at b loops" if below else drawing.ERROR,
         )  # fmt: skip
         mark_trained(panel, rows, order, "")
+    ends = [panel.get_ylim() for panel in axes[len(families) :]]
+    for panel in axes[len(families) :]:
+        panel.set_ylim(min(0.5, *(end[0] for end in ends)), max(2.0, *(end[1] for end in ends)))
     drawing.legend(figure, axes, columns=6)
     return figure
 
@@ -323,8 +327,7 @@ def _since_trained(rows: pd.DataFrame) -> pd.DataFrame:
     curves: list[pd.DataFrame] = []
     for _, curve in rows.groupby("label", sort=False):
         after = curve.loc[curve["loop"] >= curve["trained loops"]].copy()
-        for column in ("low", "high", "mean"):
-            after[column] /= float(after["mean"].iloc[0])
+        after["mean"] /= float(after["mean"].iloc[0])
         curves.append(after)
     return pd.concat(curves)
 

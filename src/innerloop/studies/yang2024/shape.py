@@ -159,7 +159,7 @@ def _draw(tables: Tables) -> Figure:
         drawing.mark(panel, float(tables["sizes"]["trained loops"].iloc[0]))
         drawing.name(panel, title=title, x="loops", y=drawing.ERROR)
     # Levels are named where they are, and need no colours.
-    last, stacks = float(table["loop"].max()), table.loc[~loops, :]
+    last, stacks = table["loop"].to_numpy(float).max(), table.loc[~loops, :]
     for label, mean in zip(stacks["label"], stacks["mean"].to_numpy(float), strict=True):
         drawing.level(axes[0], mean, colour="0.3")
         axes[0].annotate(
