@@ -37,6 +37,7 @@ from innerloop.studies.yang2024.shifts import fig6
 from innerloop.tasks import LinearRegression
 from innerloop.training.families import Scale
 from innerloop.training.recipes import find_recipe
+from innerloop.training.trainer import first_model
 
 LAB = Lab(study="yang2024/test", scale="laptop")
 TASK = LinearRegression(dims=5)
@@ -126,7 +127,7 @@ def test_few_loops_are_at_most_the_layers_of_the_standard_model() -> None:
     assert few_loops(GRIDS["laptop"]) == [Place("linear", 5, 5)]
     assert few_loops(GRIDS["paper"]) == [Place("linear", 12, window) for window in (5, 10, 15)]
     for scale in ("smoke", "laptop", "paper"):
-        layers = find_recipe("standard-linear", scale).model.backbone.layers
+        layers = first_model(find_recipe("standard-linear", scale)).steps
         assert all(place.loops <= layers for place in few_loops(GRIDS[scale]))
 
 
