@@ -21,15 +21,12 @@ from innerloop.studies.yang2024.distinct_prompts import (
 from innerloop.studies.yang2024.fixed_points import fig3
 from innerloop.studies.yang2024.loop_grid import (
     GRIDS,
-    NEEDED,
     Place,
     cost_of_few_losses,
     few_loops,
     fig4,
-    fig9,
-    networks_stay,
-    stays_better,
 )
+from innerloop.studies.yang2024.needed_loops import NEEDED, fig9, networks_stay, stays_better
 from innerloop.studies.yang2024.schedules import fig17
 from innerloop.studies.yang2024.shape import SIZES, USUAL, fig7, loops_until
 from innerloop.studies.yang2024.shared import distance, geometric_mean, learned, shown_loops

@@ -1,4 +1,4 @@
-"""Figures 4, 9, 12 and 13: how many loops a model is trained with, and how many of them count."""
+"""Figures 4, 12 and 13: how many loops a model is trained with, and how many of them count."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,11 +15,11 @@ from innerloop.analysis import Averages, Measured, drawing
 from innerloop.models.model import AnyModel
 from innerloop.studies.claim import Claim, at_least
 from innerloop.studies.lab import Lab, Null
-from innerloop.studies.nulls import instead, of_another_seed, untrained
+from innerloop.studies.nulls import of_another_seed, untrained
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Scale, Tables, declare
 from innerloop.studies.yang2024 import shared
-from innerloop.studies.yang2024.shared import LOWER, PLAIN, STAYS, TITLES, UNLIKE_THE_PAPER
+from innerloop.studies.yang2024.shared import STAYS, TITLES, UNLIKE_THE_PAPER
 from innerloop.training.config import RunConfig
 from innerloop.training.families import SCALES
 
@@ -57,8 +57,9 @@ class Place(NamedTuple):
 
 
 Grid = tuple[Place, ...]
+Grids = Mapping[Scale, Grid]
 FAMILIES = ("linear", *TITLES)
-GRIDS: Mapping[Scale, Grid] = {
+GRIDS: Grids = {
     "smoke": (Place("linear", 4, 2), Place("linear", 2, 3), Place("linear", 4, 3)),
     "laptop": (
         *(Place("linear", loops, 5) for loops in (5, 10, 20, 30)),
@@ -74,23 +75,14 @@ GRIDS: Mapping[Scale, Grid] = {
 """The models of figure 4 in its order: families, windows, loops."""
 FEW: Mapping[Scale, int] = {"smoke": 2, "laptop": 8, "paper": 12}
 """Up to how many loops are few: the layers of the standard model, as the paper says of b = 12."""
-NEEDED: Mapping[Scale, Grid] = {
-    "smoke": (Place("sparse", 2, 3), *(Place(family, 4, 3) for family in TITLES)),
-    "laptop": (
-        *(Place("sparse", loops, 10) for loops in (6, 20)),
-        *(Place("network", loops, 5) for loops in (6, 20)),
-    ),
-    "paper": tuple(each for each in GRIDS["paper"] if each.window == 10 and each.family in TITLES),
-}
-"""Those of figure 9: one window per family."""
 
 
-def grid_of(m: Averages) -> Grid:
-    """The models of whichever grid was measured."""
+def grid_of(m: Averages, grids: Grids = GRIDS) -> Grid:
+    """The models that were measured, of whichever scale."""
     return next(
-        grid
-        for grids, scale in product((GRIDS, NEEDED), SCALES)
-        if (grid := grids.get(scale, ())) and all(place.label in m for place in grid)
+        grids[scale]
+        for scale in SCALES
+        if scale in grids and all(place.label in m for place in grids[scale])
     )
 
 
@@ -150,7 +142,7 @@ def cost_of_few_losses(m: Averages) -> Tensor:
     return torch.stack(costs).amin(dim=0)
 
 
-def _few_for_many(grids: Mapping[Scale, Grid]) -> Null:
+def few_for_many(grids: Grids) -> Null:
     """Models of few loops and of many in each other's place, within each family and T."""
 
     def null(lab: Lab) -> dict[str, AnyModel]:
@@ -161,11 +153,10 @@ def _few_for_many(grids: Mapping[Scale, Grid]) -> Null:
     return null
 
 
-def _of_another_seed(pairs: Callable[[Grid], Iterable[tuple[Place, Place]]]) -> Null:
+def second_for_first(grids: Grids, pairs: Callable[[Grid], Iterable[tuple[Place, Place]]]) -> Null:
     """In the place of the first of each pair the second, trained with another seed."""
-    grids = (*GRIDS.values(), *NEEDED.values())
     return of_another_seed(
-        {first.label: second.label for grid in grids for first, second in pairs(grid)}
+        {first.label: second.label for grid in grids.values() for first, second in pairs(grid)}
     )
 
 
@@ -238,9 +229,9 @@ def _draw_fig4(tables: Tables) -> Figure:
     runs=lambda scale: {place.label: place.run(scale) for place in GRIDS[scale]},
     nulls={
         "untrained": untrained(),
-        "few for many": _few_for_many(GRIDS),
-        "one T against itself": _of_another_seed(
-            lambda grid: [each for own in few_and_many_losses(grid).values() for each in own]
+        "few for many": few_for_many(GRIDS),
+        "one T against itself": second_for_first(
+            GRIDS, lambda grid: [each for own in few_and_many_losses(grid).values() for each in own]
         ),
     },
     draw=_draw_fig4, minutes={"smoke": 0.5, "laptop": 20, "paper": 90_000},
@@ -264,135 +255,3 @@ def fig4(lab: Lab) -> Measures:
 
 def _linear(place: Place) -> bool:
     return place.family == "linear"
-
-
-def fewest_and_most(grid: Grid) -> dict[str, tuple[Place, Place]]:
-    """The models with the smallest and the largest b of each family that has several."""
-    return {
-        family: (own[0], own[-1]) for (family, _), own in by_window(grid).items() if len(own) > 1
-    }
-
-
-def stays_better(m: Averages) -> Tensor:
-    """The drift of the largest b over that of the smallest, geometric mean over families: (..)."""
-    fewest, most = zip(*fewest_and_most(grid_of(m)).values(), strict=True)
-    return shared.geometric_mean(drifts(m, most) / drifts(m, fewest))
-
-
-def networks_stay(m: Averages) -> Tensor:
-    """The drift of networks at the smallest b over that of the calmest other family: (..)."""
-    fewest = {family: own[0] for (family, _), own in by_window(grid_of(m)).items()}
-    network = shared.drift(fewest.pop("network").label)(m)  # (..)
-    return network / drifts(m, fewest.values()).amin(dim=-1)
-
-
-def over_plain(m: Averages, places: Iterable[Place]) -> list[Tensor]:
-    """Errors (..) over all prefixes over those of a learner that knows nothing of the family."""
-    return [m[f"{place.label}, all prefixes"] / m[f"{place.family}, plain"] for place in places]
-
-
-def _of_twenty(grid: Grid) -> list[Place]:
-    """The model of sparse functions with b = 20, or with the most where there are fewer."""
-    return [[place for place in sorted(grid) if place.family == "sparse" and place.loops <= 20][-1]]
-
-
-def _draw_fig9(tables: Tables) -> Figure:
-    """Errors by loop, and what they have become since b loops, with the margin of staying."""
-    table = tables["by-loop"]
-    order = [f"b = {loops}" for loops in sorted(set(table["trained loops"]))]
-    families = list(dict.fromkeys(table["family"]))
-    figure, axes = drawing.panels(2 * len(families), columns=len(families), size=(3.9, 2.6))
-    for place, (panel, family) in enumerate(zip(axes, families * 2, strict=True)):
-        rows = drawing.rows_where(table, {"family": family})
-        below = place >= len(families)
-        if below:
-            rows = _since_trained(rows)
-            drawing.level(panel, STAYS.at_most, label="a tenth more")
-        # The bands are those of errors, far wider than those of ratios on the same prompts.
-        drawing.draw_curves(panel, rows, x="loop", order=order, band=not below)
-        drawing.name(
-            panel, title="" if below else TITLES[family], x="loops" if below else "",
-            y="error / error at b loops" if below else drawing.ERROR,
-        )  # fmt: skip
-        mark_trained(panel, rows, order, "")
-    ends = [panel.get_ylim() for panel in axes[len(families) :]]
-    for panel in axes[len(families) :]:
-        panel.set_ylim(min(0.5, *(end[0] for end in ends)), max(2.0, *(end[1] for end in ends)))
-    drawing.legend(figure, axes, columns=6)
-    return figure
-
-
-def _since_trained(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of each curve from b loops on, over its mean at b loops."""
-    curves: list[pd.DataFrame] = []
-    for _, curve in rows.groupby("label", sort=False):
-        after = curve.loc[curve["loop"] >= curve["trained loops"]].copy()
-        after["mean"] /= float(after["mean"].iloc[0])
-        curves.append(after)
-    return pd.concat(curves)
-
-
-@declare(
-    paper="yang2024", id="fig9",
-    title="How many loops a family of functions needs for a stable fixed point",
-    claims=(
-        Claim(
-            name="sparse-stays", ratio=True, criterion=STAYS,
-            sentence="On sparse functions b = 20 loops with T = 10 find a stable fixed point.",
-            quantity="error far beyond b / error at b, sparse, b = 20 (4 at smoke)",
-            statistic=lambda m: drifts(m, _of_twenty(grid_of(m)))[..., 0],
-            premise=shared.known("this model", lambda m: over_plain(m, _of_twenty(grid_of(m)))),
-            excludes=("untrained", "few for many", "plain learners"),
-        ),
-        Claim(
-            name="larger-b-stays", ratio=True, criterion=LOWER,
-            sentence="A larger b is more stable beyond the trained loops, whatever the family.",
-            quantity="drift (error far beyond b / error at b) of the largest b / that of the "
-            "smallest, geometric mean over the families measured",
-            statistic=stays_better,
-            premise=shared.known(
-                "all families at the largest b", lambda m: over_plain(m, many_loops(grid_of(m)))
-            ),
-            excludes=("untrained", "few for many", "one b against itself"),
-        ),
-        Claim(
-            name="network-needs-least", ratio=True, criterion=LOWER,
-            sentence="Two-layer networks need fewer loops than the other families.",
-            quantity="drift at the smallest b, networks / the other family that drifts least",
-            statistic=networks_stay,
-            premise=shared.known(
-                "all families at the smallest b",
-                lambda m: over_plain(m, [own[0] for own in by_window(grid_of(m)).values()]),
-            ),
-            excludes=("untrained", "untrained networks", "one b against itself"),
-        ),
-    ),
-    runs=lambda scale: {place.label: place.run(scale) for place in NEEDED[scale]},
-    nulls={
-        "untrained": untrained(),
-        "untrained networks": lambda lab: untrained(
-            *(place.label for place in NEEDED[lab.scale] if place.family == "network")
-        )(lab),
-        "few for many": _few_for_many(NEEDED),
-        "one b against itself": _of_another_seed(lambda grid: fewest_and_most(grid).values()),
-        "plain learners": instead(lambda lab, label: PLAIN[label.split()[0]]),
-    },
-    draw=_draw_fig9, minutes={"smoke": 0.5, "laptop": 25, "paper": 30_000},
-    smaller={
-        "smoke": "4 loops, for sparse functions also 2, run for 20; 20 steps.",
-        "laptop": "Two b, 6 and 20, for sparse functions (T = 10, 10 dimensions with 2 weights, "
-        "2500 steps) and networks (T = 5, 20 units in 5 dimensions, 1500 steps); width 64 with 4 "
-        "heads; run for 100 loops. T is b where b is smaller. No trees. Dimensions grow from 2, "
-        f"for networks not. {UNLIKE_THE_PAPER}.",
-    },
-)  # fmt: skip
-def fig9(lab: Lab) -> Measures:
-    """Error by loop far beyond the trained ones, for each family and b."""
-    last = lab.choose(smoke=20, laptop=100, paper=200)
-    measures: dict[str, Measured] = {}
-    for place in NEEDED[lab.scale]:
-        errors = shared.errors_of(lab, place.label, purpose=place.family)
-        measures |= place.measure(lab, last)
-        measures[f"{place.label}, all prefixes"] = shared.over_prefixes(errors)
-        measures[f"{place.family}, plain"] = shared.plain_errors(lab, place.label, place.family)
-    return measures
