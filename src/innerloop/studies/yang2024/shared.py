@@ -54,7 +54,7 @@ PLAIN: Mapping[str, Learner[Any]] = {
 UNLIKE_THE_PAPER = (
     "Unlike in the paper, y has a place of its own in a token, GELU is not approximated, "
     "weights are drawn by the number of inputs, and Muon is the optimiser of matrices; loops "
-    "grow from 4 to b over 60% of the steps (the paper: from T, over the first tenth)"
+    "grow from 4 to b over 60% of the steps (the paper: from T)"
 )
 """What differs from the paper's recipe at every scale but its own."""
 
