@@ -3,7 +3,8 @@
 from innerloop.studies.yang2024.distinct_prompts import fig5
 from innerloop.studies.yang2024.families import fig10
 from innerloop.studies.yang2024.fixed_points import fig2, fig3
-from innerloop.studies.yang2024.loop_grid import fig4, fig9
+from innerloop.studies.yang2024.loop_grid import fig4
+from innerloop.studies.yang2024.needed_loops import fig9
 from innerloop.studies.yang2024.probes import fig8
 from innerloop.studies.yang2024.schedules import fig17
 from innerloop.studies.yang2024.shape import fig7
