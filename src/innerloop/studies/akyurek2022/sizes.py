@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,10 +10,23 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis import Measured, drawing
+from innerloop.analysis import Averages, Measured, Statistic, drawing
+from innerloop.core.learner import Learner
+from innerloop.learners import OLS, Ridge
+from innerloop.studies import nulls
 from innerloop.studies.akyurek2022 import agreement
-from innerloop.studies.akyurek2022.agreement import ALGORITHMS, LEAST_SQUARES, RIDGE, STEP
-from innerloop.studies.claim import Claim, at_most
+from innerloop.studies.akyurek2022.agreement import (
+    ALGORITHMS,
+    EXAMPLES,
+    LEAST_SQUARES,
+    NEARLY,
+    PASS,
+    RECIPE,
+    RIDGE,
+    STEP,
+    UNTRAINED,
+)
+from innerloop.studies.claim import Claim, Criterion, Premise, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
@@ -46,19 +60,24 @@ def _fig3_runs(scale: Scale) -> Runs:
 
 
 def _draw_fig3(tables: Tables) -> Figure:
-    titles = {"width": "by width, all layers", "layers": "by depth, full width"}
+    table = tables["by-size"]
+    table = table.loc[table["label"].isin(PREDICTORS)]
+    titles = {WIDTH: "by width, all layers", DEPTH: "by depth, full width"}
     figure, panels = drawing.facets(
-        tables["by-size"], "kind", x="size", title=titles.__getitem__, order=ALGORITHMS,
-        names=("", "SPD / d, mean over prefixes"), columns=2, size=(4.4, 3.6),
+        table, "kind", x="size", title=titles.__getitem__, order=PREDICTORS,
+        names=("", "SPD / d over prefixes: mean, dotted median"), columns=2, size=(4.4, 3.6),
     )  # fmt: skip
     for kind, axes in panels.items():
-        rows = drawing.rows_where(tables["by-size"], {"kind": kind})
+        rows = drawing.rows_where(table, {"kind": kind})
         sizes = sorted(set(rows["size"].to_numpy(int).tolist()))
         axes.set_xscale("log", base=2)
         axes.set_xticks(sizes, [str(size) for size in sizes])
         axes.set_xticks([], minor=True)
         axes.set_xlabel(kind)
         _shade_nearest(axes, rows, sizes)
+        for colour, label in zip(drawing.COLOURS, (LEAST_SQUARES, RIDGE), strict=False):
+            own = drawing.rows_where(rows, {"label": label}).sort_values("size")
+            axes.plot(own["size"], own["median"], color=colour, linestyle=":")
     drawing.legend(figure, panels.values(), columns=3)
     return figure
 
@@ -69,7 +88,7 @@ def _shade_nearest(axes: Axes, rows: pd.DataFrame, sizes: Sequence[int]) -> None
     edges = [places[0] / 1.1, *np.sqrt(places[1:] * places[:-1]), places[-1] * 1.1]
     nearest = rows.loc[rows.groupby("size")["mean"].idxmin(), "label"]
     for label, left, right in zip(nearest, edges, edges[1:], strict=False):
-        colour = drawing.COLOURS[ALGORITHMS.index(label)]
+        colour = drawing.COLOURS[PREDICTORS.index(label)]
         axes.axvspan(left, right, color=colour, alpha=0.12, linewidth=0, zorder=0)
     axes.set_xlim(edges[0], edges[-1])
 
@@ -84,8 +103,18 @@ def _nearness(own: str, kind: str, place: int) -> Statistic:
     return statistic
 
 
-def _nearest(name: str, own: str, kind: str, place: int, *, sentence: str, quantity: str,
-             premise: Premise, excludes: tuple[str, ...], criterion: Criterion) -> Claim:
+def _nearest(
+    name: str,
+    own: str,
+    kind: str,
+    place: int,
+    *,
+    sentence: str,
+    quantity: str,
+    premise: Premise,
+    excludes: tuple[str, ...],
+    criterion: Criterion,
+) -> Claim:
     """That models of one size, at a place among all, are nearest to one algorithm."""
     return Claim(
         name=name, sentence=sentence, quantity=f"SPD from {quantity}", premise=premise, ratio=True,
@@ -148,8 +177,7 @@ def _width_over_depth(m: Averages) -> Tensor:
 def _depth_for_width(lab: Lab) -> Mapping[str, Learner[Any]]:
     """In the places of the second and of the full width the models of these depths."""
     width, depth = (SIZES[kind][lab.scale] for kind in KINDS)
-    places = {f"{WIDTH} {width[i]}": f"{DEPTH} {depth[i]}" for i in (MODEST, -1)}
-    return nulls.swapped(places)(lab)
+    return {f"{WIDTH} {width[i]}": lab.learner(f"{DEPTH} {depth[i]}") for i in (MODEST, -1)}
 
 
 def _deepest(lab: Lab) -> Mapping[str, Learner[Any]]:
@@ -223,6 +251,8 @@ def fig3(lab: Lab) -> Measures:
         # Least squares is exact there: the distance from it is the error.
         errors = {size: each[LEAST_SQUARES].at(examples=-1) for size, each in distances.items()}
         measures[f"{kind}, error after the last example"] = replace(
-            Measured.stack("size", errors), label=ERROR, keys={"kind": kind}
+            Measured.stack("size", errors),
+            label="error after the last example",
+            keys={"kind": kind},
         )
     return measures
