@@ -193,7 +193,7 @@ EVERY = (UNTRAINED, ONE, WITHOUT_NOISE, WITHOUT_PRIOR, LEAST_SQUARES, OTHERS)
         WITHOUT_NOISE: _ridge(lambda noise, prior: MIDDLE[0] ** 2 / prior),
         WITHOUT_PRIOR: _ridge(lambda noise, prior: noise**2),
         LEAST_SQUARES: nulls.instead(lambda lab, label: OLS()),
-        OTHERS: lambda lab: dict.fromkeys(lab.labels, lab.model(_label(MIDDLE))),
+        OTHERS: lambda lab: dict.fromkeys(lab.labels, lab.learner(_label(MIDDLE))),
     },
     minutes={"smoke": 0.4, "laptop": 14, "desk": 80, "paper": 30_000},
     smaller={
