@@ -198,12 +198,16 @@ def test_nulls_of_figure_1(null: str) -> None:
 
 
 def test_a_model_that_has_not_learned_the_task_decides_nothing() -> None:
-    """All linear algorithms are farther from neighbours than from each other."""
-    claim = claim_of(fig1, "neighbours")
-    for penalty, learned in ((1.0, True), (10.0, False)):
-        measures = fig1.measure(lab_of(fig1, {"model": Ridge(penalty)}))
-        assert judged(fig1, claim.name, measures).verdict == "confirmed"
-        assert meets(fig1, claim.name, measures) == learned
+    sizes = dict(zip(ALGORITHMS, (0.005, 2.0, 3.0, 4.0, 8.0, 16.0), strict=True))
+    for last, learned in ((0.005, True), (0.02, False)):
+        measures = {
+            f"SPD, {label}": Measured(values=torch.full((5, 9), size), axes=("examples",))
+            for label, size in sizes.items()
+        }
+        measures[f"SPD, {LEAST_SQUARES}"].values[:, -1] = last
+        for name in ("neighbours", "others-agree-less"):
+            assert judged(fig1, name, measures).verdict == "confirmed"
+            assert meets(fig1, name, measures) == learned
 
 
 def test_minimum_norm_needs_the_papers_number_and_others_that_are_farther() -> None:
