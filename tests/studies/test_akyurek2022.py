@@ -69,7 +69,9 @@ def meets(study: Study, name: str, measures: Measures) -> bool:
 class FewPrompts(Lab):
     """A lab with the tasks and models of its scale, and as few prompts as at smoke scale."""
 
-    prompts = 64
+    @property
+    def prompts(self) -> int:
+        return 64
 
     def choose(self, *, smoke: T, laptop: T, paper: T, desk: T | None = None) -> T:
         return smoke

@@ -105,6 +105,7 @@ def _draw_fig2(tables: Tables) -> Figure:
     drawing.level(right, 1.0)
     drawing.plain(right)
     right.set_xticks(range(len(expected)), [f"{penalty:g}" for penalty in expected.values()])
+    right.set_xlim(-0.5, len(expected) - 0.5)
     drawing.name(right, title="nearest penalty, by model and seed",
                  x="penalty of least Bayes risk", y="nearest / that of least risk")  # fmt: skip
     drawing.legend(figure, (left, right), columns=3)
