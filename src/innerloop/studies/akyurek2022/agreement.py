@@ -271,7 +271,7 @@ def _draw_fig1(tables: Tables) -> Figure:
         NEARLY: nulls.instead(lambda lab, label: Ridge(0.03)),
         **{label: in_the_place_of(label) for label in ALGORITHMS[1:]},
     },
-    minutes={"smoke": 0.3, "laptop": 15, "desk": 35, "paper": 5000},
+    minutes={"smoke": 0.3, "laptop": 15, "desk": 50, "paper": 5000},
     smaller={
         "smoke": "3 dimensions, 6 examples, 2 layers of width 16, 20 steps.",
         "laptop": f"{RECIPE['laptop']}; implicit weights from 50 queries on 256 prompts.",

@@ -196,7 +196,7 @@ EVERY = (UNTRAINED, ONE, WITHOUT_NOISE, WITHOUT_PRIOR, LEAST_SQUARES, OTHERS)
         LEAST_SQUARES: nulls.instead(lambda lab, label: OLS()),
         OTHERS: lambda lab: dict.fromkeys(lab.labels, lab.learner(_label(MIDDLE))),
     },
-    minutes={"smoke": 0.4, "laptop": 14, "desk": 80, "paper": 30_000},
+    minutes={"smoke": 0.4, "laptop": 14, "desk": 115, "paper": 30_000},
     smaller={
         "smoke": "3 dimensions, 6 examples, 2 layers of width 16, 20 steps; noise 0.5 and 1, and "
         "one other prior.",
