@@ -4,34 +4,51 @@ Shapes: S layers, p prefixes, T tokens.
 """
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis import Averages, Measured, Statistic, drawing
+from innerloop.analysis import Averages, Measured, RidgeSettings, drawing
 from innerloop.analysis.intervals import average
 from innerloop.analysis.probing import ProbeSettings, Probing, Target, least_squares, moment, probe
-from innerloop.studies.akyurek2022.agreement import linear_runs
-from innerloop.studies.claim import Claim, at_least, at_most
+from innerloop.core.learner import Learner
+from innerloop.studies import nulls
+from innerloop.studies.claim import Claim, Premise, at_least, at_most
 from innerloop.studies.lab import Lab
-from innerloop.studies.study import Measures, Scale, Tables, declare
+from innerloop.studies.runs import trained
+from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
 
 TARGETS: dict[str, Target] = {"X'y": moment, "w": least_squares}
 READERS = MLP, LINEAR = "MLP", "linear"
-UNLESS = "; no number unless the best layer leaves less than 0.25 of the variance"
+"""An MLP of one weighted sum of the tokens, trained; a linear map of all tokens, the best one."""
+UNTRAINED, EMBEDDING = "untrained", "the embedding alone"
 PROMPTS: dict[Scale, int] = {"smoke": 64, "laptop": 5000, "paper": 50_000}
 """That probes are trained on."""
 STEPS: dict[Scale, int] = {"smoke": 20, "laptop": 500, "paper": 5000}
-"""Of Adam, for probes."""
-
-
+"""Of Adam, for MLPs."""
 UNDECODED = 0.25
 """The share of the variance at which a probe has decoded nothing that could be located: its error
 is half of the target's deviation. What a place adds to it is then a matter of the probe."""
+
+
+def _fig4_runs(scale: Scale) -> Runs:
+    """The paper's main model; at laptop scale with 10 examples, as probes see all their tokens."""
+    return {"model": trained("akyurek-linear", scale)}
+
+
+def _embedding_alone(lab: Lab) -> Mapping[str, Learner[Any]]:
+    """The trained model without what its blocks add: every layer has the embedding."""
+    model = deepcopy(lab.model("model"))
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if name.startswith("backbone.blocks.") and (".outward." in name or ".down." in name):
+                weights.zero_()
+    return {"model": model}
 
 
 def reached(means: Tensor) -> Tensor:
@@ -39,18 +56,6 @@ def reached(means: Tensor) -> Tensor:
     half = (means[..., :1] + means.amin(dim=-1, keepdim=True)) / 2  # (.., 1)
     # The first of the largest: argmax of what is true.
     return (means <= half).double().argmax(dim=-1).double()
-
-
-def located(statistic: Statistic, *targets: str) -> Statistic:
-    """What probes say of a place; no number where those of a target have decoded too little."""
-
-    def where_decoded(m: Averages) -> Tensor:
-        value = statistic(m)  # (..)
-        for target in targets:
-            value = torch.where(m[f"{target} is decoded"] > 0, value, torch.nan)  # (..)
-        return value
-
-    return where_decoded
 
 
 def attention_to_last(attention: pd.DataFrame) -> float:
@@ -63,52 +68,82 @@ def _draw_fig4(tables: Tables) -> Figure:
     figure, axes = drawing.panels(4, columns=2, size=(4.6, 3.2))
     for row, target in enumerate(TARGETS):
         left, right = axes[2 * row], axes[2 * row + 1]
-        keys = {"target": target, "prompts": "held out"}
-        rows = drawing.rows_where(tables["by-layer"], keys)
-        drawing.draw_curves(left, rows, x="layer", order=READERS, log=False)
+        rows = drawing.rows_where(tables["by-layer"], {"target": target, "prompts": "held out"})
+        order = (*READERS, f"{LINEAR}, {UNTRAINED}")
+        drawing.draw_curves(left, rows, x="layer", order=order, log=False)
         drawing.level(left, 1.0, label="the mean of the target alone")
+        drawing.level(left, UNDECODED, label="decoded: at most 0.25", colour=drawing.COLOURS[4])
         left.set_ylim(bottom=0)
         drawing.name(left, title=f"{target}, by layer", x="layer", y="squared error / variance")
         seen = drawing.rows_where(tables["attention"], {"target": target})
-        grid = seen.pivot(index="token", columns="examples", values="weight")
-        tokens = [f"{'xy'[int(place) % 2]}{int(place) // 2 + 1}" for place in grid.index]
-        drawing.heatmap(
-            right, np.nan_to_num(grid.to_numpy(float)), rows=tokens, columns=list(grid.columns),
-            best={column: 2 * int(seen_y) - 1 for column, seen_y in enumerate(grid.columns)},
-            bar="weight; framed: the last y",
-        )  # fmt: skip
+        for colour, marker, (prefix, own) in zip(
+            drawing.COLOURS[5:], drawing.MARKERS[5:], seen.groupby("examples"), strict=False
+        ):
+            places = own["token"].to_numpy(int) - (2 * int(str(prefix)) - 1)
+            right.plot(
+                places[places <= 1], own["weight"].to_numpy(float)[places <= 1], color=colour,
+                marker=marker, label=f"{prefix} examples",
+            )  # fmt: skip
+        drawing.mark(right, 0.0, label="the last y")
+        drawing.level(right, 0.5, label="half of the weight")
+        right.set_ylim(0, 1)
+        drawing.plain(right)
         title = f"{target}, where the MLP probe looks, layer {seen['layer'].iloc[0]}"
-        drawing.name(right, title=title, x="examples of the target", y="token")
+        drawing.name(right, title=title, x="token, counted from the last y", y="weight")
     drawing.legend(figure, axes, columns=3)
     return figure
 
 
+def _decodable(target: str, reader: str) -> Premise:
+    errors = f"{target}, {reader}"  # (.., S)
+    return Premise(
+        quantity=f"share of the variance of {target} that the {reader} probe leaves at its best "
+        "layer",
+        statistic=lambda m: m[errors].amin(dim=-1),
+        criterion=at_most(
+            UNDECODED,
+            "an error of half of the target's deviation: with more, nothing was decoded that could "
+            "be located, and numbers would be about the probes",
+        ),
+    )
+
+
 def _decoded(name: str, target: str) -> Claim:
-    errors = f"{target}, {MLP}"  # (.., S)
+    own, without = f"{target}, {LINEAR}", f"{target}, {LINEAR}, {UNTRAINED}"  # (.., S) each
+
+    def statistic(m: Averages) -> Tensor:
+        by_chance = torch.minimum(m[own][..., 0], m[without].amin(dim=-1))  # (..)
+        return m[own].amin(dim=-1) / by_chance
+
     return Claim(
         name=name,
         sentence=f"{target} is decoded accurately deep in the network, and not from its input.",
-        quantity=f"error of the MLP probe at the best layer / at the input layer{UNLESS}",
-        statistic=located(lambda m: m[errors].amin(dim=-1) / m[errors][..., 0], target),
+        quantity="error of the linear probe at the best layer / the lower one of its errors at the "
+        "input layer, and at the best layer of an untrained model",
+        statistic=statistic,
         criterion=at_most(
             0.5,
-            "less than half of what the input layer leaves: most of what is known is the work of "
-            "the layers",
+            "less than half of what the input and random layers leave: most of what is known is "
+            "the work of the training",
         ),
         ratio=True,
+        premise=_decodable(target, LINEAR),
+        excludes=(UNTRAINED, EMBEDDING),
     )
 
 
 def _nonlinear(name: str, target: str) -> Claim:
-    """Of the two readers, and not of a place: it needs nothing decoded."""
     linear, mlp = (f"{target}, {reader}" for reader in (LINEAR, MLP))
     return Claim(
         name=name,
         sentence=f"{target} is encoded nonlinearly: an MLP decodes it better than a linear map.",
         quantity="error of the linear probe / of the MLP, each at its best layer",
         statistic=lambda m: m[linear].amin(dim=-1) / m[mlp].amin(dim=-1),
-        criterion=at_least(1.0, "better, however little"),
+        criterion=at_least(1.1, "probes that know the same may differ by a tenth"),
         ratio=True,
+        # Else it is true of the embedding: an MLP multiplies x and y, and a linear map does not.
+        premise=_decodable(target, MLP),
+        excludes=(UNTRAINED, EMBEDDING),
     )
 
 
@@ -123,12 +158,19 @@ def _nonlinear(name: str, target: str) -> Claim:
             name="moment-first",
             sentence="X'y becomes predictable before w does.",
             quantity="layers between: from where half of the way to the best layer's error of X'y "
-            f"is made, to where that of w is{UNLESS}, for both",
-            statistic=located(
-                lambda m: reached(m[f"w, {MLP}"]) - reached(m[f"X'y, {MLP}"]), *TARGETS
-            ),
+            "is made, to where that of w is, linear probes",
+            statistic=lambda m: reached(m[f"w, {LINEAR}"]) - reached(m[f"X'y, {LINEAR}"]),
             criterion=at_least(1, "one layer later at least"),
             paper="about layers 7 and 12 of 16",
+            premise=Premise(
+                quantity="share of the variance that the linear probe leaves at its best layer, "
+                "the larger one of both targets",
+                statistic=lambda m: torch.maximum(
+                    *(m[f"{target}, {LINEAR}"].amin(dim=-1) for target in TARGETS)
+                ),
+                criterion=_decodable("w", LINEAR).criterion,
+            ),
+            excludes=(UNTRAINED, EMBEDDING),
         ),
         _nonlinear("moment-nonlinear", "X'y"),
         _nonlinear("weights-nonlinear", "w"),
@@ -136,41 +178,54 @@ def _nonlinear(name: str, target: str) -> Claim:
             name="attention",
             sentence="Probes look at the right token: w of the first i examples is found at y_i.",
             quantity="attention of the MLP probe for w to the last y, best layer, mean over "
-            f"prefixes{UNLESS}",
-            statistic=located(lambda m: m["attention to the last y"], "w"),
+            "prefixes",
+            statistic=lambda m: m["attention to the last y"],
             criterion=at_least(0.5, "more than all other tokens together"),
+            premise=_decodable("w", MLP),
+            excludes=(UNTRAINED, EMBEDDING),
         ),
     ),
     draw=_draw_fig4,
-    runs=linear_runs,
-    minutes={"smoke": 0.2, "laptop": 13, "paper": 5000},
+    runs=_fig4_runs,
+    nulls={UNTRAINED: nulls.untrained(), EMBEDDING: _embedding_alone},
+    minutes={"smoke": 0.3, "laptop": 20, "paper": 5000},
     smaller={
         "smoke": "3 dimensions, 6 examples, 2 layers of width 16, 20 steps; "
-        f"{STEPS['smoke']} steps of Adam for probes on {PROMPTS['smoke']} prompts.",
+        f"{STEPS['smoke']} steps of Adam for MLPs, on {PROMPTS['smoke']} prompts.",
         "laptop": "5 dimensions instead of 8, 10 examples instead of 40, 8 layers of width 64 "
-        "instead of 16 of 512; MLPs of 64 units instead of 512, at 3, 5 and 10 "
-        f"examples, trained for {STEPS['laptop']} steps on {PROMPTS['laptop']} prompts.",
+        "instead of 16 of 512, 2000 steps by Muon instead of 500,000 by Adam, no curriculum; MLPs "
+        f"of 64 units instead of 512, at 3, 5 and 10 examples, trained for {STEPS['laptop']} steps "
+        f"on {PROMPTS['laptop']} prompts.",
     },
     notes=(
-        "Scores of probes are learned by place, as the shape of W_p in the paper's appendix "
-        "has it. Errors are over the target's variance, averaged over prefixes.",
+        "The linear probe is a ridge regression on all tokens that a prefix may see, in closed "
+        "form; the paper's is linear in one weighted sum of them. MLPs are of such a sum, with "
+        "scores learned by place, as the shape of W_p in the paper's appendix has it. Errors are "
+        "over the target's variance, averaged over prefixes.",
     ),
 )
 def fig4(lab: Lab) -> Measures:
     """Linear and MLP probes for both targets, after each layer and at several prefixes."""
+    model = lab.learner("model")
     probes = {
-        (target, reader): _probe(lab, target, reader) for target in TARGETS for reader in READERS
+        (target, reader): _probe(lab, model, target, reader)
+        for target in TARGETS
+        for reader in READERS
     }
+    without = {target: _probe(lab, lab.untrained("model"), target, LINEAR) for target in TARGETS}
     several = [attention_of(target, probes[target, MLP]) for target in TARGETS]
     attention = pd.concat(several, ignore_index=True)
     lab.table("attention", attention)
     # Scores are of places: no prompt changes them, and only another training would.
     last = attention_to_last(drawing.rows_where(attention, {"target": "w"}))
-    return {**measures_by_layer(lab, probes), "attention to the last y": Measured.exact(last)}
+    return {**measures_by_layer(lab, probes, without),
+            "attention to the last y": Measured.exact(last)}  # fmt: skip
 
 
-def measures_by_layer(lab: Lab, probes: Mapping[tuple[str, str], Probing]) -> Measures:
-    """Errors by layer, and whether each target is decoded; a note of those that are not.
+def measures_by_layer(
+    lab: Lab, probes: Mapping[tuple[str, str], Probing], without: Mapping[str, Probing]
+) -> Measures:
+    """Errors by layer, those `without` training as well; a note of targets that are not decoded.
 
     Errors are over the target's variance: a mean of 1 is to know its mean and nothing else.
     Prefixes count alike, whatever the size of their targets.
@@ -180,37 +235,41 @@ def measures_by_layer(lab: Lab, probes: Mapping[tuple[str, str], Probing]) -> Me
         for prompts, errors in (("held out", own.errors), ("training", own.training)):
             name = f"{target}, {reader}" + (", training" if prompts == "training" else "")
             means = (errors / own.variances).mean("examples")
-            measures[name] = replace(means, keys={"target": target, "prompts": prompts})
-    for target in TARGETS:
-        left, best = average(measures[f"{target}, {MLP}"].values).min(dim=0)  # () each
-        measures[f"{target} is decoded"] = Measured.exact(float(left < UNDECODED))
-        if left >= UNDECODED:
-            fitted = average(measures[f"{target}, {MLP}, training"].values)[best]  # ()
-            lab.note(_undecoded(target, lab.seed, float(left), float(fitted)))
+            measures[name] = replace(
+                means, label=reader, keys={"target": target, "prompts": prompts}
+            )
+        left, best = average(measures[f"{target}, {reader}"].values).min(dim=0)  # () each
+        if left > UNDECODED:
+            fitted = average(measures[f"{target}, {reader}, training"].values)[best]  # ()
+            lab.note(_undecoded(f"{reader} probes for {target}", lab.seed, left, fitted))
+    for target, own in without.items():
+        name = f"{LINEAR}, {UNTRAINED}"
+        measures[f"{target}, {name}"] = replace(
+            own.relative.mean("examples"), label=name,
+            keys={"target": target, "prompts": "held out"},
+        )  # fmt: skip
     return measures
 
 
-def _undecoded(target: str, seed: int, left: float, fitted: float) -> str:
+def _undecoded(which: str, seed: int, left: Tensor, fitted: Tensor) -> str:
     """A sentence on what is left open, and on what the probes were short of."""
     short_of = (
-        "they fit too little, and more steps or a larger probe may help, not more prompts"
-        if fitted >= UNDECODED
+        "they fit too little, and more prompts would not help"
+        if fitted > UNDECODED
         else "they had too few prompts"
     )
     return (
-        f"MLP probes for {target}{f' (seed {seed})' if seed else ''} leave {left:.2f} of "
-        f"its variance at their best layer. With {UNDECODED:g} or more nothing was decoded "
-        f"that could be located, and claims of where {target} is are left open: their numbers "
-        f"would be about the probes. In training they leave {fitted:.2f}: {short_of}."
+        f"Seed {seed}: {which} leave {float(left):.2f} of the variance at their best layer, and "
+        f"in training {float(fitted):.2f}: {short_of}."
     )
 
 
-def _probe(lab: Lab, target: str, reader: str) -> Probing:
-    """Train probes of one kind for one target."""
+def _probe(lab: Lab, learner: Learner[Any], target: str, reader: str) -> Probing:
+    """Fit probes of one kind for one target."""
     lab.tell(f"{reader} probes for {target}")
     task, points = lab.config("model").task, lab.config("model").points
-    settings = ProbeSettings(
-        reader="mlp" if reader == MLP else "linear",
+    mlp = ProbeSettings(
+        reader="mlp",
         hidden=lab.choose(smoke=16, laptop=64, paper=512),
         iterations=STEPS[lab.scale],
         rate=lab.choose(smoke=1e-2, laptop=2e-3, paper=1e-4),
@@ -219,11 +278,9 @@ def _probe(lab: Lab, target: str, reader: str) -> Probing:
         smoke=(2, points - 1), laptop=(3, 5, 10), paper=(2, 4, 6, 8, 12, 16, 24, 40)
     )
     return probe(
-        lab.learner("model"),
-        lab.draw(task, points, prompts=PROMPTS[lab.scale], purpose="probes"),
-        TARGETS[target],
-        held_out=lab.draw(task, points),
-        at_prefixes=prefixes, axis="layer", label=reader, settings=settings, seed=lab.seed,
+        learner, lab.draw(task, points, prompts=PROMPTS[lab.scale], purpose="probes"),
+        TARGETS[target], held_out=lab.draw(task, points), at_prefixes=prefixes, axis="layer",
+        label=reader, settings=mlp if reader == MLP else RidgeSettings(), seed=lab.seed,
     )  # fmt: skip
 
 
