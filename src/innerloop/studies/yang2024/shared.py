@@ -1,9 +1,10 @@
-"""What studies of this paper share: criteria, names, errors of a run, and small statistics."""
+"""What studies of this paper share: criteria, premises, names, and errors of a run."""
 
+import torch
 from torch import Tensor
 
 from innerloop.analysis import Measured
-from innerloop.studies.claim import at_least, at_most
+from innerloop.studies.claim import Criterion, Premise, at_least, at_most
 from innerloop.studies.lab import Lab
 
 APART = 1.25
@@ -16,6 +17,11 @@ STAYS = at_most(
     1.1, "at a fixed point nothing changes; a tenth is less than what separates two seeds"
 )
 """What the error far beyond the trained loops, over that at these, must be."""
+LEARNED = at_most(
+    0.05, "a twentieth of the error of predicting zero: of models above it, that have the task half "
+    "learned, nothing follows"
+)  # fmt: skip
+"""The error in distribution, after the last example, of a model that has learned its task."""
 
 KINDS = ("looped", "standard")
 TITLES = {
@@ -24,6 +30,18 @@ TITLES = {
     "network": "two-layer networks",
 }
 """The families of section 5.4."""
+
+
+def learned(*labels: str, criterion: Criterion = LEARNED) -> Premise:
+    """The models of these measures have learned their task: each ends at a low enough error.
+
+    A measure is an error by examples, of which the last counts, or that after the last one.
+    """
+    return Premise(
+        quantity=f"error after the last example, the largest of: {', '.join(labels)}",
+        criterion=criterion,
+        statistic=lambda m: torch.stack([m[label].reshape(-1)[-1] for label in labels]).amax(),
+    )
 
 
 def errors_of(
