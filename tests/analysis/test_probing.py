@@ -11,7 +11,7 @@ import innerloop as il
 from innerloop.analysis.intervals import average
 from innerloop.analysis.measured import Measured
 from innerloop.analysis.probe_features import hidden_states, steps_at_once, visible_tokens
-from innerloop.analysis.probe_program import ProbeSettings, evaluate_probes, train_probes
+from innerloop.analysis.probe_program import ProbeSettings
 from innerloop.analysis.probing import Probing, least_squares, moment, probe
 from innerloop.core.chunks import budget
 from innerloop.core.errors import ConfigurationError, NotSupportedError, PromptError
@@ -236,8 +236,8 @@ def test_the_program_equals_a_plain_transcription() -> None:
     targets = moment(prompt)[:, prefixes]  # (P, p, m)
     for attention in ("positions", "content"):
         settings = ProbeSettings.model_validate({"attention": attention, "iterations": 5})
-        probes = train_probes(features, targets, visible, settings, seed=0)
-        errors, weights = evaluate_probes(probes, features, targets)
+        probes = settings.fit(features, targets, visible, seed=0)
+        errors, weights = probes.evaluate(features, targets)
         scale = probes.scaling
         for s in steps:
             for p, prefix in enumerate(prefixes):

@@ -14,6 +14,7 @@ from innerloop.analysis.intervals import Averages, Estimate, Interval, Statistic
 from innerloop.analysis.matching import best_matches, match, match_all
 from innerloop.analysis.measured import Measured, difference, ratio
 from innerloop.analysis.probe_program import ProbeSettings
+from innerloop.analysis.probe_ridge import RidgeSettings
 from innerloop.analysis.probing import Probing, least_squares, moment, probe
 from innerloop.analysis.readout import ReadoutLearner, fit_readouts
 from innerloop.analysis.similarity import ilw, sim_e, sim_e_by_examples, sim_w, spd
@@ -33,6 +34,7 @@ __all__ = [
     "ProbeSettings",
     "Probing",
     "ReadoutLearner",
+    "RidgeSettings",
     "Statistic",
     "Verification",
     "bayes_check",

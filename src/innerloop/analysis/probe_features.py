@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from innerloop.analysis.probe_program import ProbeSettings
+from innerloop.analysis.probe_ridge import RidgeSettings
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner
@@ -63,14 +64,14 @@ def steps_at_once(
     training: Prompt,
     held_out: Prompt,
     visible: Tensor,
-    settings: ProbeSettings,
+    settings: ProbeSettings | RidgeSettings,
 ) -> int:
-    """How many steps' hidden states, and probes with Adam's two averages, fit the budget."""
+    """How many steps' hidden states, and what their probes hold, fit the budget."""
     one = training.select(slice(0, 1))
     features = learner.hidden_states.features(one, learner.init(one))  # (1, T, D)
     width, (prefixes, tokens) = features.shape[2], visible.shape
-    held = max(training.batch, held_out.batch) * tokens * width
-    batch = settings.batch * (tokens * width + prefixes * (4 * tokens + 6 * width))
-    trained = 4 * prefixes * (width * settings.hidden + settings.hidden + width + tokens)
     size = torch.promote_types(features.dtype, torch.float32).itemsize
-    return rows_within_budget((held + batch + trained) * size)
+    held = max(training.batch, held_out.batch) * tokens * width * size
+    return rows_within_budget(
+        held + settings.bytes_per_step(prefixes=prefixes, tokens=tokens, width=width, size=size)
+    )

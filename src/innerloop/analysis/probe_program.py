@@ -41,6 +41,49 @@ class ProbeSettings(Config):
     batch: int = Field(default=128, ge=1, description="prompts of one step of Adam")
     rate: FiniteFloat = Field(default=1e-3, gt=0, description="learning rate of Adam")
 
+    def bytes_per_step(self, *, prefixes: int, tokens: int, width: int, size: int) -> int:
+        """What each step takes beside its hidden states: a batch, and probes with Adam's averages.
+
+        In numbers of `size` bytes.
+        """
+        batch = self.batch * (tokens * width + prefixes * (4 * tokens + 6 * width))
+        trained = 4 * prefixes * (width * self.hidden + self.hidden + width + tokens)
+        return (batch + trained) * size
+
+    @torch.no_grad()
+    def fit(self, features: Tensor, targets: Tensor, visible: Tensor, *, seed: int) -> "Probes":
+        """Train probes on features (S, P, T, D) and targets (P, p, m), with Adam.
+
+        `visible` (p, T) says which tokens each prefix may see. Computes in the features' type.
+        """
+        targets = targets.to(features)  # (P, p, m)
+        scaling = _scaling(features, targets, visible)
+        wanted = (targets - scaling.target_mean) / scaling.target_deviation  # (P, p, m)
+        generator = seeded(seed)
+        probes = _untrained(features, targets.shape[2], visible, scaling, self, generator)
+        by_place = self.attention == "positions"
+        groups = [
+            {"params": [probes.scores], "lr": self.rate * (PLACE_RATE if by_place else 1)},
+            {"params": [*probes.weights, *probes.biases], "lr": self.rate},
+        ]
+        optimiser = torch.optim.Adam(groups)
+        batches = _batches(len(targets), self, generator)
+        # One buffer for all steps: asking the system for fresh memory costs more than filling it.
+        batch = features.new_empty(features.shape[0], len(batches[0]), *features.shape[2:])
+        for which in batches:
+            which = which.to(features.device)  # (b,)
+            torch.index_select(features, 1, which, out=batch)  # (S, b, T, D)
+            with torch.enable_grad():
+                answers = probes.scaled_answers(batch)  # (S, b, p, m)
+                # A sum over probes: each has the gradient that it would have alone.
+                loss = (answers - wanted[which]).square().mean(dim=(1, 3)).sum()
+                optimiser.zero_grad()
+                loss.backward()
+            optimiser.step()
+        for parameter in (probes.scores, *probes.weights, *probes.biases):
+            parameter.requires_grad_(False)
+        return probes
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Scaling:
@@ -100,59 +143,22 @@ class Probes:
         scaling = self.scaling
         return self.scaled_answers(features) * scaling.target_deviation + scaling.target_mean
 
-
-@torch.no_grad()
-def train_probes(
-    features: Tensor, targets: Tensor, visible: Tensor, settings: ProbeSettings, *, seed: int
-) -> Probes:
-    """Train probes on features (S, P, T, D) and targets (P, p, m), with Adam.
-
-    `visible` (p, T) says which tokens each prefix may see. Computes in the type of the features.
-    """
-    targets = targets.to(features)  # (P, p, m)
-    scaling = _scaling(features, targets, visible)
-    wanted = (targets - scaling.target_mean) / scaling.target_deviation  # (P, p, m)
-    generator = seeded(seed)
-    probes = _untrained(features, targets.shape[2], visible, scaling, settings, generator)
-    by_place = settings.attention == "positions"
-    groups = [
-        {"params": [probes.scores], "lr": settings.rate * (PLACE_RATE if by_place else 1)},
-        {"params": [*probes.weights, *probes.biases], "lr": settings.rate},
-    ]
-    optimiser = torch.optim.Adam(groups)
-    batches = _batches(len(targets), settings, generator)
-    # One buffer for all steps: asking the system for fresh memory costs more than filling it.
-    batch = features.new_empty(features.shape[0], len(batches[0]), *features.shape[2:])
-    for which in batches:
-        which = which.to(features.device)  # (b,)
-        torch.index_select(features, 1, which, out=batch)  # (S, b, T, D)
-        with torch.enable_grad():
-            answers = probes.scaled_answers(batch)  # (S, b, p, m)
-            # A sum over probes: each has the gradient that it would have alone.
-            loss = (answers - wanted[which]).square().mean(dim=(1, 3)).sum()
-            optimiser.zero_grad()
-            loss.backward()
-        optimiser.step()
-    for parameter in (probes.scores, *probes.weights, *probes.biases):
-        parameter.requires_grad_(False)
-    return probes
-
-
-@torch.no_grad()
-def evaluate_probes(probes: Probes, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean squared errors (S, p, P) in float64, and attention (S, p, T) averaged over prompts."""
-    steps, prompts, tokens, width = features.shape
-    prefixes = len(probes.visible)
-    each = steps * (prefixes * (4 * tokens + 4 * width) + tokens * width) * features.itemsize
-    rows = rows_within_budget(each)
-    errors: list[Tensor] = []
-    attention = features.new_zeros(steps, prefixes, tokens, dtype=torch.float64)  # (S, p, T)
-    for some, wanted in zip(features.split(rows, dim=1), targets.split(rows), strict=True):
-        answers = probes.answers(some).double()  # (S, b, p, m)
-        errors.append((answers - wanted.double()).square().mean(dim=3).transpose(1, 2))  # (S, p, b)
-        weights = probes.attention(some).expand(-1, some.shape[1], -1, -1)  # (S, b, p, T)
-        attention += weights.double().sum(dim=1) / prompts
-    return torch.cat(errors, dim=2), attention
+    @torch.no_grad()
+    def evaluate(self, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean squared errors (S, p, P) in float64, and mean attention over prompts (S, p, T)."""
+        steps, prompts, tokens, width = features.shape
+        prefixes = len(self.visible)
+        each = steps * (prefixes * (4 * tokens + 4 * width) + tokens * width) * features.itemsize
+        rows = rows_within_budget(each)
+        errors: list[Tensor] = []
+        attention = features.new_zeros(steps, prefixes, tokens, dtype=torch.float64)  # (S, p, T)
+        for some, wanted in zip(features.split(rows, dim=1), targets.split(rows), strict=True):
+            answers = self.answers(some).double()  # (S, b, p, m)
+            squares = (answers - wanted.double()).square().mean(dim=3)  # (S, b, p)
+            errors.append(squares.transpose(1, 2))
+            weights = self.attention(some).expand(-1, some.shape[1], -1, -1)  # (S, b, p, T)
+            attention += weights.double().sum(dim=1) / prompts
+        return torch.cat(errors, dim=2), attention
 
 
 def _scaling(features: Tensor, targets: Tensor, visible: Tensor) -> Scaling:

@@ -22,7 +22,8 @@ from innerloop.analysis.probe_features import (
     visible_tokens,
     without_questions,
 )
-from innerloop.analysis.probe_program import ProbeSettings, evaluate_probes, train_probes
+from innerloop.analysis.probe_program import ProbeSettings
+from innerloop.analysis.probe_ridge import RidgeSettings
 from innerloop.core.errors import ConfigurationError, NotSupportedError, PromptError
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -63,7 +64,8 @@ class Probing:
     variances: Tensor
     """(p,): the variance of a target number over the held-out prompts, over d as errors are."""
     attention: Tensor
-    """(S, p, T): how the probes weigh the tokens, averaged over the held-out prompts."""
+    """(S, p, T), adding up to 1: how trained probes weigh the tokens, averaged over the held-out
+    prompts; for ridge probes what each token contributes (`RidgeProbes.evaluate`)."""
 
     @property
     def relative(self) -> Measured:
@@ -103,16 +105,19 @@ def probe(
     at_prefixes: Sequence[int] | None = None,
     axis: str = "step",
     label: str | None = None,
-    settings: ProbeSettings | None = None,
+    settings: ProbeSettings | RidgeSettings | None = None,
     seed: int = 0,
 ) -> Probing:
-    """Train a probe for each step and prefix to find the target in the learner's `features`.
+    """Fit a probe for each step and prefix to find the target in the learner's `features`.
 
-    The learner is run and never trained. Errors are those on the held-out prompts: the last quarter
-    of the prompts unless others are given. `control` are prompts of a task that needs no learning
-    in context (the same task with w fixed to ones): other probes are trained on them, and tested on
-    the same held-out prompts. Steps are all of 0 .. learner.steps unless given, prefixes all but
-    the empty one; a learner that is not causal has the last prefix only. `axis` names the steps.
+    `settings` choose the kind of probe: `ProbeSettings` (the default) one that is trained to weigh
+    the tokens and to map their sum, `RidgeSettings` one that is linear in all tokens and solved in
+    closed form. The learner is run and never trained. Errors are those on the held-out prompts: the
+    last quarter of the prompts unless others are given. `control` are prompts of a task that needs
+    no learning in context (the same task with w fixed to ones): other probes are fitted to them,
+    and tested on the same held-out prompts. Steps are all of 0 .. learner.steps unless given,
+    prefixes all but the empty one; a learner that is not causal has the last prefix only. `axis`
+    names the steps.
     """
     if held_out is None:
         if prompts.batch < 2:
@@ -162,7 +167,7 @@ def _train_and_test(
     steps: Sequence[int],
     index: Tensor,
     visible: Tensor,
-    settings: ProbeSettings | None,
+    settings: ProbeSettings | RidgeSettings | None,
     seed: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Errors (S, p, P') on the held-out prompts, (S, p, P) in training, attention (S, p, T).
@@ -178,11 +183,11 @@ def _train_and_test(
     for start in range(0, len(steps), many):
         some = steps[start : start + many]
         features = hidden_states(learner, training, some, visible.shape[1])  # (s, P, T, D)
-        probes = train_probes(features, known, visible, settings, seed=seed)
-        fitted, _ = evaluate_probes(probes, features, known)  # (s, p, P)
+        probes = settings.fit(features, known, visible, seed=seed)
+        fitted, _ = probes.evaluate(features, known)  # (s, p, P)
         del features  # before the next are computed
         features = hidden_states(learner, held_out, some, visible.shape[1])  # (s, P', T, D)
-        errors, attention = evaluate_probes(probes, features, wanted)  # (s, p, P'), (s, p, T)
+        errors, attention = probes.evaluate(features, wanted)  # (s, p, P'), (s, p, T)
         del features
         groups.append((errors.cpu(), fitted.cpu(), attention.cpu()))
     errors, fitted, attention = (torch.cat(parts) for parts in zip(*groups, strict=True))
