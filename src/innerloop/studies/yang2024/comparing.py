@@ -22,6 +22,12 @@ def for_loops(learner: Callable[[Lab], Learner[Any]]) -> Null:
     return null
 
 
+def other_stacks(lab: Lab) -> dict[str, Learner[Any]]:
+    """In the place of each looped model the stack of its kind, trained with another seed."""
+    loops = [label for label in lab.labels if label.startswith("looped")]
+    return {loop: lab.of_another_seed(loop.replace("looped", "standard")) for loop in loops}
+
+
 def all_within(limits: Mapping[str, tuple[Statistic, float]], reason: str) -> Premise:
     """Several quantities are each at most their limit: the largest quantity / limit counts."""
 
