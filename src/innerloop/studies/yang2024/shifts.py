@@ -45,8 +45,10 @@ _NULLS: Mapping[str, Null] = {
     "stack of another seed": for_loops(
         lambda lab: lab.of_another_seed(f"standard L = {FULL[lab.scale]}")
     ),
-    "full stack": for_loops(lambda lab: lab.model(f"standard L = {FULL[lab.scale]}")),
-    "shallowest stack": for_loops(lambda lab: lab.model(f"standard L = {min(LAYERS[lab.scale])}")),
+    "full stack": for_loops(lambda lab: lab.learner(f"standard L = {FULL[lab.scale]}")),
+    "shallowest stack": for_loops(
+        lambda lab: lab.learner(f"standard L = {min(LAYERS[lab.scale])}")
+    ),
     "averaging": for_loops(lambda lab: Averaging()),
 }
 """The first in the place of all models, the others in that of the looped ones."""
