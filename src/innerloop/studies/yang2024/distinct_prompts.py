@@ -5,19 +5,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 
+import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis import Measured, drawing
+from innerloop.analysis import Averages, Measured, drawing
 from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.lab import Lab
+from innerloop.studies.nulls import of_another_seed, swapped, untrained
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
-from innerloop.studies.yang2024.shared import KINDS, LOWER, errors_of, geometric_mean
+from innerloop.studies.yang2024.shared import (
+    KINDS,
+    LOWER,
+    UNLIKE_THE_PAPER,
+    all_learned,
+    errors_of,
+    geometric_mean,
+)
 from innerloop.training.config import RunConfig
 
-LEARNED = 0.2
+ENOUGH = 0.2
 """The error below which a function counts as learned: where the axis of the paper's figure ends."""
 POOLS: Mapping[Scale, tuple[int | None, ...]] = {
     "smoke": (64, None),
@@ -36,7 +45,9 @@ def _fig5_runs(scale: Scale) -> Runs:
     """Models trained on fixed pools of prompts: all of their size from the start."""
     runs: dict[str, RunConfig] = {}
     for dims, kind, pool in product(DIMENSIONS[scale], KINDS, POOLS[scale]):
-        changes = [] if pool is None else [f"pool={pool}"]
+        # Both see each prompt of a pool equally often: as often as the stack needs.
+        steps = trained("standard-linear", scale).steps
+        changes = [] if pool is None else [f"pool={pool}", f"steps={steps}"]
         if scale == "paper":
             changes += [f"task.dims={dims}", f"points={2 * dims + 1}"]
             changes += ["curriculum.dims=null", "curriculum.points=null"]
@@ -47,16 +58,16 @@ def _fig5_runs(scale: Scale) -> Runs:
 
 
 def prompts_needed(errors: Tensor, pools: Tensor) -> Tensor:
-    """The distinct prompts (..) with which errors (.., k) at pools (k,) come down to LEARNED.
+    """The distinct prompts (..) with which errors (.., k) at pools (k,) come down to ENOUGH.
 
     Between two pools by a straight line of logarithms. The first pool where even that is enough:
     fewer may do. Infinite where no pool is enough.
     """
-    enough = errors <= LEARNED  # (.., k)
+    enough = errors <= ENOUGH  # (.., k)
     first = enough.int().argmax(dim=-1, keepdim=True)  # (.., 1)
     before = (first - 1).clamp(min=0)  # (.., 1)
     above, below = (errors.log().gather(-1, place) for place in (before, first))  # (.., 1) each
-    share = torch.where(first > 0, (above - math.log(LEARNED)) / (above - below), 0.0)  # (.., 1)
+    share = torch.where(first > 0, (above - math.log(ENOUGH)) / (above - below), 0.0)  # (.., 1)
     needed = torch.lerp(pools.log()[before], pools.log()[first], share).exp()  # (.., 1)
     return torch.where(enough.any(dim=-1), needed[..., 0], torch.inf)
 
@@ -67,33 +78,70 @@ def needed_ratio(looped: Tensor, standard: Tensor, pools: Tensor) -> Tensor:
     NaN where nothing is known: no pool is enough for either, or the smallest is for both.
     """
     first, second = (prompts_needed(errors, pools) for errors in (looped, standard))  # (..) each
-    both_at_once = (looped[..., 0] <= LEARNED) & (standard[..., 0] <= LEARNED)  # (..)
+    both_at_once = (looped[..., 0] <= ENOUGH) & (standard[..., 0] <= ENOUGH)  # (..)
     return torch.where(both_at_once, torch.nan, first / second)
 
 
 def _draw_fig5(tables: Tables) -> Figure:
+    """Errors by distinct prompts, and below them those of looped models over standard ones."""
     table = tables["by-dims-distinct-prompts"]
-    figure, axes = drawing.facets(
-        table, "dims", x="distinct prompts", order=KINDS, log=False, size=(4.2, 3.2),
-        title=lambda dims: f"{dims} dimensions, after {2 * dims} examples",
-        names=("distinct prompts seen in training", drawing.ERROR),
-    )  # fmt: skip
-    for dims, panel in axes.items():
+    dimensions = list(dict.fromkeys(table["dims"]))
+    figure, axes = drawing.panels(2 * len(dimensions), columns=2, size=(4.2, 3.2))
+    for dims, left, right in zip(dimensions, axes[::2], axes[1::2], strict=True):
         rows = drawing.rows_where(table, {"dims": dims})
-        panel.set_ylim(0, drawing.ceiling(rows))
-        # A logarithmic axis with the pools as its ticks, and a word for prompts that never repeat.
-        pools, fresh = (
-            drawing.rows_where(rows, {"source": source})["distinct prompts"].to_numpy(float)
-            for source in ("pool", "fresh")
-        )
-        words = {pool: f"{pool / 1000:g}k" if pool >= 1000 else f"{pool:g}" for pool in pools}
-        if len(fresh) > 0:
-            words[fresh.prod() ** (1 / len(fresh))] = "fresh"
-        panel.set_xscale("log")
-        panel.set_xticks(list(words), list(words.values()))
-        panel.set_xticks([], minor=True)
-    drawing.legend(figure, axes.values())
+        drawing.draw_curves(left, rows, x="distinct prompts", order=KINDS)
+        drawing.level(left, 1.0, label="predicting zero")
+        drawing.level(left, ENOUGH, label=f"error of {ENOUGH:g}", colour="0.2")
+        drawing.name(
+            left, title=f"{dims} dimensions, after {2 * dims} examples",
+            x="distinct prompts seen in training", y=drawing.ERROR,
+        )  # fmt: skip
+        # Fresh prompts are not equally many: they come one step after the largest pool.
+        looped, standard = (_by_source(drawing.rows_where(rows, {"label": kind})) for kind in KINDS)
+        right.plot(list(looped), [looped[at] / standard[at] for at in looped], "kD-", markersize=4)
+        right.set_yscale("log")
+        drawing.level(right, 1.0)
+        drawing.plain(right, whole=False)
+        drawing.name(
+            right, title="below the line, the looped model is better",
+            x="distinct prompts seen in training", y="looped / standard",
+        )  # fmt: skip
+        drawing.plain(left, whole=False)
+        left.set_xscale("log")
+        pools = drawing.rows_where(rows, {"source": "pool", "label": "looped"})["distinct prompts"]
+        left.set_xticks(pools.tolist(), list(map(_pool, pools)))
+        left.set_xticks([], minor=True)
+    drawing.legend(figure, axes)
     return figure
+
+
+def _by_source(rows: pd.DataFrame) -> dict[str, float]:
+    """Mean errors by what a training draws its prompts from."""
+    names = [
+        _pool(pool) if source == "pool" else "fresh"
+        for source, pool in zip(rows["source"], rows["distinct prompts"], strict=True)
+    ]
+    return dict(zip(names, rows["mean"], strict=True))
+
+
+def _pool(prompts: float) -> str:
+    return f"{prompts / 1000:g}k" if prompts >= 1000 else f"{prompts:g}"
+
+
+_STANDARD_FOR_LOOPED = {
+    _label("looped", dims, pool): _label("standard", dims, pool)
+    for scale in POOLS
+    for dims, pool in product(DIMENSIONS[scale], POOLS[scale])
+}
+
+
+def _with_most(m: Averages) -> list[Tensor]:
+    """The errors of both models by dimension with fresh prompts, or the most of a pool: (G,)."""
+    last = "fresh" if "looped fresh" in m else "pool"
+    return [m[f"{kind} {last}"][..., -1] for kind in KINDS]
+
+
+_LEARNED = all_learned("both models, with the most prompts", _with_most)
 
 
 @declare(
@@ -106,26 +154,34 @@ def _draw_fig5(tables: Tables) -> Figure:
             quantity="error after the last example, looped / standard, geometric mean over the "
             "numbers of prompts, in the dimension where it is largest",
             statistic=lambda m: geometric_mean(m["looped pool"] / m["standard pool"]).amax(dim=-1),
+            premise=_LEARNED, excludes=("untrained", "standard", "standard of another seed"),
         ),
         Claim(
             name="fewer-prompts", ratio=True,
             sentence="The looped model learns the function from fewer distinct prompts.",
-            quantity=f"distinct prompts for an error of {LEARNED:g}, looped / standard, in the "
+            quantity=f"distinct prompts for an error of {ENOUGH:g}, looped / standard, in the "
             "dimension where it is largest",
             statistic=lambda m: needed_ratio(
                 m["looped pool"], m["standard pool"], m.ticks("looped pool", "distinct prompts")
             ).amax(dim=-1),
             criterion=at_most(0.5, "one step to the left on the axis of the paper's figure"),
+            premise=_LEARNED, excludes=("untrained", "standard", "standard of another seed"),
         ),
     ),
-    draw=_draw_fig5, runs=_fig5_runs, minutes={"smoke": 0.3, "laptop": 16, "paper": 60_000},
+    runs=_fig5_runs,
+    nulls={
+        "untrained": untrained(),
+        "standard": swapped(_STANDARD_FOR_LOOPED),
+        "standard of another seed": of_another_seed(_STANDARD_FOR_LOOPED),
+    },
+    draw=_draw_fig5, minutes={"smoke": 0.4, "laptop": 20, "paper": 60_000},
     smaller={
         "smoke": "3 dimensions, one pool of 64 prompts, and fresh prompts; 20 steps.",
-        "laptop": "5 dimensions only; pools of 500, 2000 and 8000 prompts, each seen 192, 48 and "
-        "12 times (256, 64 and 16 by the stack) where the paper's are seen 400 times and more; 20 "
-        "loops that grow from 4, 10 of them with a loss, where the paper has 30 and 15 from the "
-        "start. The last points of the curves are the models of figure 2, which never see a prompt "
-        "twice.",
+        "laptop": "5 dimensions only, width 64 with 4 heads; pools of 500, 2000 and 8000 prompts, "
+        "each seen 256, 64 and 16 times in 2000 steps, where the paper's are seen 400 times and "
+        "more; b = 20 and T = 10, where the paper has 30 and 15, and no schedule; the loop has "
+        "higher rates than the stack, which stalls at them. The last points are the models of "
+        f"figure 2, which never see a prompt twice. {UNLIKE_THE_PAPER}.",
     },
     notes=(
         "The paper takes the best of up to three learning rates for each number of prompts; "

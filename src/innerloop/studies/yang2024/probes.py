@@ -25,7 +25,7 @@ from innerloop.studies.probe_gate import (
 )
 from innerloop.studies.runs import standard, trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
-from innerloop.studies.yang2024.shared import KINDS
+from innerloop.studies.yang2024.shared import KINDS, UNLIKE_THE_PAPER
 
 TARGETS: dict[str, Target] = {"moment": moment, "weights": least_squares}
 """X'y over the number of examples, and the weights of least squares."""
@@ -129,9 +129,9 @@ def _worst(m: Averages, *, beside: bool) -> Tensor:
     smaller={
         "smoke": "Hardly trained models of 3 dimensions; probes from 512 prompts.",
         "laptop": "5 dimensions, width 64 with 4 heads, 8 layers against 20 loops (T = 10), 1500 "
-        "steps (2000 for the stack); y in a place of its own, Muon, loops that grow from 4, no "
-        "curriculum. Probes after every layer and after eight numbers of loops, at two context "
-        "lengths (5 and 10 examples), over which errors are averaged.",
+        "steps (2000 for the stack) without a curriculum. "
+        f"{UNLIKE_THE_PAPER}. Probes after every layer and after eight numbers of loops, at two "
+        "context lengths (5 and 10 examples), over which errors are averaged.",
     },
     notes=(
         "The paper trains an MLP on a weighted sum of the tokens. The probe here is linear in all "
