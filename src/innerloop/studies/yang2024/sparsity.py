@@ -55,7 +55,7 @@ def _draw_fig11(tables: Tables) -> Figure:
         rows = drawing.rows_where(errors, {"sparsity": sparsity})
         drawing.draw_curves(panel, rows, x="examples", order=_ORDER, log=False)
         panel.set_ylim(0, 1.1)
-        title = f"s = {sparsity}: weights that are not zero"
+        title = f"weights that are not zero: s = {sparsity}"
         drawing.name(panel, title=title, x=drawing.EXAMPLES, y=drawing.ERROR)
     gaps = drawing.rows_where(table, {"curve": "gap"})
     # Colours that no model or solver has.
