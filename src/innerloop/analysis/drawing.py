@@ -19,7 +19,7 @@ from innerloop.core.files import write_atomically
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#8C6D31")
 """Okabe and Ito's palette, ordered so that neighbours differ for every reader, and a brown."""
 STYLES = ("-", "--", "-.", ":")
-"""After the colours have gone round once, the lines change."""
+"""After the colours have gone round once, the lines change, and every colour has the next mark."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 FLOOR = 1e-18
@@ -108,7 +108,7 @@ def draw_curves(
         shown = textwrap.shorten(str(name).replace("$", r"\$"), 40, placeholder=" ..")
         axes.plot(
             places, mean, color=colour, linestyle=style, label=shown, linewidth=1.5,
-            marker=MARKERS[index % len(MARKERS)], markersize=3.5,
+            marker=MARKERS[(index + index // len(COLOURS)) % len(MARKERS)], markersize=3.5,
             markevery=max(1, len(places) // 8),
         )  # fmt: skip
         if band:
