@@ -96,7 +96,7 @@ def test_a_theorem_rests_on_its_circuits() -> None:
 
 def test_the_fingerprint_changes_with_the_code_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     (study,) = find_studies("yang2024/fig2")
-    before = study.fingerprint("smoke", 1)
+    before = study.fingerprint("smoke", (0,))
     original: Callable[..., Any] = code._read
 
     def altered(module: str, path: Path, changed: int) -> tuple[str, tuple[str, ...]]:
@@ -104,7 +104,7 @@ def test_the_fingerprint_changes_with_the_code_of_a_model(monkeypatch: pytest.Mo
         return (f"{text} altered" if module == "innerloop.models.attention" else text), imported
 
     monkeypatch.setattr(code, "_read", altered)
-    assert study.fingerprint("smoke", 1) != before
+    assert study.fingerprint("smoke", (0,)) != before
 
 
 def package(folder: Path, solver: str, *, other: str = "ONE = 1\n") -> None:

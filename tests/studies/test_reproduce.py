@@ -117,7 +117,7 @@ def test_nulls_are_measured_by_the_same_function_and_kept_with_the_claim(tmp_pat
     least = {"least squares": lambda lab: {"model": OLS()}}
     others = {"another seed": nulls.of_another_seed({"model": "model"})}
     claim = replace(SMALL, excludes=("least squares", "another seed"))
-    study = small_study(claims=(claim,), nulls={**least, **others, "unused": least})
+    study = small_study(claims=(claim,), nulls={**least, **others})
     (outcome,) = outcomes(tmp_path, study, seeds=(0, 1))
     assert outcome.result is not None
     (judged,) = outcome.result.claims

@@ -125,7 +125,8 @@ class Lab:
         """The same lab with a null's learners in the place of trained models."""
         return Lab(
             study=self.study, scale=self.scale, seed=self.seed, first=self.first, runs=self._runs,
-            others=self._others, learners=null(self), tell=self._tell, stop=self._stop,
+            others=self._others, learners={**self._learners, **null(self)}, tell=self._tell,
+            stop=self._stop,
         )  # fmt: skip
 
     def tell(self, what: str) -> None:

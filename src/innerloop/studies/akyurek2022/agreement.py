@@ -48,7 +48,7 @@ _GROW = ("curriculum.points.start=11", "curriculum.points.by=3")
 EXAMPLES: dict[Scale, tuple[str, ...]] = {
     "smoke": (),
     # With 41 points from the start (16 prompts per step), or 32 prompts instead of 64, the loss
-    # has not moved after 400 steps; so, it is at 0.4 after 200, as that of 11 points is.
+    # has hardly moved after 400 steps; so, it is at 0.4 after 200, as that of 11 points is.
     "laptop": ("points=41", "steps=2000", *_GROW, "curriculum.points.every=0.08"),
     "desk": ("batch=32", *_GROW, "curriculum.points.every=0.04"),
     "paper": (),

@@ -4,7 +4,6 @@ Shapes: S layers, p prefixes, T tokens.
 """
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +12,19 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis import Averages, Measured, RidgeSettings, drawing
+from innerloop.analysis import Measured, RidgeSettings, drawing
 from innerloop.analysis.intervals import average
 from innerloop.analysis.probing import ProbeSettings, Probing, Target, least_squares, moment, probe
 from innerloop.core.learner import Learner
 from innerloop.studies import nulls
 from innerloop.studies.claim import Claim, Premise, at_least, at_most
 from innerloop.studies.lab import Lab
+from innerloop.studies.probe_gate import (
+    BY_TRAINING,
+    UNDECODED,
+    beside_untrained,
+    embedding_alone,
+)
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
 
@@ -31,24 +36,11 @@ PROMPTS: dict[Scale, int] = {"smoke": 64, "laptop": 5000, "paper": 50_000}
 """That probes are trained on."""
 STEPS: dict[Scale, int] = {"smoke": 20, "laptop": 500, "paper": 5000}
 """Of Adam, for MLPs."""
-UNDECODED = 0.25
-"""The share of the variance at which a probe has decoded nothing that could be located: its error
-is half of the target's deviation. What a place adds to it is then a matter of the probe."""
 
 
 def _fig4_runs(scale: Scale) -> Runs:
     """The paper's main model; at laptop scale with 10 examples, as probes see all their tokens."""
     return {"model": trained("akyurek-linear", scale)}
-
-
-def _embedding_alone(lab: Lab) -> Mapping[str, Learner[Any]]:
-    """The trained model without what its blocks add: every layer has the embedding."""
-    model = deepcopy(lab.model("model"))
-    with torch.no_grad():
-        for name, weights in model.named_parameters():
-            if name.startswith("backbone.blocks.") and (".outward." in name or ".down." in name):
-                weights.zero_()
-    return {"model": model}
 
 
 def reached(means: Tensor) -> Tensor:
@@ -110,19 +102,14 @@ def _decodable(target: str, reader: str) -> Premise:
 
 def _decoded(name: str, target: str) -> Claim:
     own, without = f"{target}, {LINEAR}", f"{target}, {LINEAR}, {UNTRAINED}"  # (.., S) each
-
-    def statistic(m: Averages) -> Tensor:
-        by_chance = torch.minimum(m[own][..., 0], m[without].amin(dim=-1))  # (..)
-        return m[own].amin(dim=-1) / by_chance
-
     return Claim(
         name=name,
         sentence=f"{target} is decoded accurately deep in the network, and not from its input.",
         quantity="error of the linear probe at the best layer / the lower one of its errors at the "
         "input layer, and at the best layer of an untrained model",
-        statistic=statistic,
+        statistic=lambda m: beside_untrained(m, own, without),
         criterion=at_most(
-            0.5,
+            BY_TRAINING,
             "less than half of what the input and random layers leave: most of what is known is "
             "the work of the training",
         ),
@@ -187,7 +174,7 @@ def _nonlinear(name: str, target: str) -> Claim:
     ),
     draw=_draw_fig4,
     runs=_fig4_runs,
-    nulls={UNTRAINED: nulls.untrained(), EMBEDDING: _embedding_alone},
+    nulls={UNTRAINED: nulls.untrained(), EMBEDDING: embedding_alone},
     minutes={"smoke": 0.3, "laptop": 20, "paper": 5000},
     smaller={
         "smoke": "3 dimensions, 6 examples, 2 layers of width 16, 20 steps; "

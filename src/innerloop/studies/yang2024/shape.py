@@ -159,8 +159,8 @@ def _draw(tables: Tables) -> Figure:
         drawing.mark(panel, float(tables["sizes"]["trained loops"].iloc[0]))
         drawing.name(panel, title=title, x="loops", y=drawing.ERROR)
     # Levels are named where they are, and need no colours.
-    last, stacks = table["loop"].to_numpy(float).max(), table.loc[~loops, :]
-    for label, mean in zip(stacks["label"], stacks["mean"].to_numpy(float), strict=True):
+    last, stacks = float(table["loop"].to_numpy(float).max()), table.loc[~loops, :]
+    for label, mean in zip(stacks["label"], stacks["mean"].to_numpy(float).tolist(), strict=True):
         drawing.level(axes[0], mean, colour="0.3")
         axes[0].annotate(
             str(label), (last, mean), xytext=(0, 2), textcoords="offset points", ha="right",
