@@ -90,7 +90,7 @@ def _ridge(lab: Lab, label: str) -> Learner[Any]:
     ),
     nulls=samples.model_nulls(with_noise("", JUDGED), linear=_ridge),
     draw=partial(_draw, columns=3), runs=_fig2a_runs,
-    minutes={"smoke": 0.4, "laptop": 30, "desk": 330, "paper": 20000},
+    minutes={"smoke": 0.4, "laptop": 30, "desk": 100, "paper": 20000},
     smaller={
         "smoke": "3 dimensions, 7 points, 20 steps; no sigma of 0.",
         "laptop": f"5 dimensions, 16 points, 1200 steps {STEPS}; y in a place of its own.",
@@ -143,7 +143,7 @@ def _ridge_on_history(lab: Lab, label: str) -> Learner[Any]:
     ),
     nulls=samples.model_nulls(OWN_TASK, SIGNAL, linear=_ridge_on_history),
     draw=partial(_draw, columns=2), runs=_fig2b_runs,
-    minutes={"smoke": 0.6, "laptop": 50, "desk": 500, "paper": 14000},
+    minutes={"smoke": 0.6, "laptop": 25, "desk": 195, "paper": 14000},
     smaller={
         "smoke": "3 dimensions, 7 points, 20 steps.",
         "laptop": f"5 dimensions, series of 31 tokens, 1200 steps {STEPS}.",
@@ -201,7 +201,7 @@ def _ridge_per_level(lab: Lab, label: str) -> Learner[Any]:
     nulls=samples.model_nulls("", linear=_ridge_per_level),
     draw=partial(_draw, columns=2, reference=samples.PER_LAYER),
     runs=partial(samples.three_models, "chain"),
-    minutes={"smoke": 0.3, "laptop": 30, "desk": 250, "paper": 40000},
+    minutes={"smoke": 0.3, "laptop": 15, "desk": 115, "paper": 40000},
     smaller={
         "smoke": "3 dimensions, networks of 2 layers, 3 chains, 20 steps.",
         "laptop": "5 dimensions, networks of 3 layers, 9 chains instead of 41, 1200 steps "
