@@ -106,9 +106,8 @@ def _draw_train(tables: Tables) -> Figure:
     drawing.name(axes[0], title="error after the last example", x="loops T", y=y)
     rows = drawing.rows_where(curves, {"label": ORDER[1]})
     nearest = dict(zip(rows["loops"], rows["mean"], strict=True))
-    ratio, columns = curves.copy(), ["mean", "low", "high"]
-    ratio[columns] = ratio[columns].div([nearest[loops] for loops in ratio["loops"]], axis=0)
-    drawing.draw_curves(axes[1], ratio, x="loops", order=ORDER)
+    ratio = curves.assign(mean=curves["mean"] / [nearest[loops] for loops in curves["loops"]])
+    drawing.draw_curves(axes[1], ratio, x="loops", order=ORDER, band=False)
     drawing.name(axes[1], title=f"error / that of {ORDER[1]}", x="loops T", y="ratio")
     for panel, matrix in zip(axes[2:], ("Q", "P"), strict=True):
         rows = drawing.rows_where(tables["weights"], {"matrix": matrix})

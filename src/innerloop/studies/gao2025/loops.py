@@ -92,6 +92,7 @@ def _draw_fig3(tables: Tables) -> Figure:
         for panel in row:
             panel.set_ylim(min(lowest), max(highest))
             panel.set_xscale("log")
+            panel.set_xlim(0.9, 1.1 * float(table["loop"].max()))
     drawing.legend(figure, rows)
     return figure
 
@@ -100,10 +101,9 @@ def _over_trained(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of one model from its trained loops on, over its error there."""
     trained = int(rows["T"].iloc[0])
     (there,) = rows.loc[rows["loop"] == trained, "mean"].drop_duplicates()
-    columns = ["mean", "low", "high"]
-    beyond = rows.loc[rows["loop"] >= trained, :].copy()
-    beyond[columns] = beyond[columns] / there
-    return beyond
+    beyond = rows.loc[rows["loop"] >= trained, :]
+    # A band of means is none of their ratio.
+    return beyond.assign(mean=beyond["mean"] / there, low=float("nan"), high=float("nan"))
 
 
 def growth_ratio(m: Averages) -> Tensor:

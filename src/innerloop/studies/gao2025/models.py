@@ -62,7 +62,12 @@ def _fig2b_runs(scale: Scale) -> Runs:
     }
 
 
-def _draw(tables: Tables, *, columns: int, reference: str = samples.REFERENCE) -> Figure:
+def _columns(table: pd.DataFrame) -> int:
+    """One per task, with errors above and excesses below; of a single task side by side."""
+    return max(2, len(set(table["task"])))
+
+
+def _draw(tables: Tables, *, reference: str = samples.REFERENCE) -> Figure:
     """Errors with the reference in the first row, excesses over it in the second."""
     table = tables["by-examples"]
     ordered = pd.concat([table.loc[table["part"] == part, :] for part in (ERROR, EXCESS)])
@@ -71,7 +76,7 @@ def _draw(tables: Tables, *, columns: int, reference: str = samples.REFERENCE) -
     shown = ordered.assign(panel=[f"{task}: {titles[part]}" for task, part in rows])
     figure, axes = drawing.facets(
         shown, "panel", x="examples", names=(samples.SAMPLES, drawing.ERROR), order=samples.LABELS,
-        floor=1e-6, columns=columns, size=(4.2, 3.0),
+        floor=1e-6, columns=_columns(table), size=(4.2, 3.0),
     )  # fmt: skip
     drawing.legend(figure, axes.values(), columns=5)
     return figure
@@ -89,7 +94,7 @@ def _ridge(lab: Lab, label: str) -> Learner[Any]:
         samples.better(other, suffix=with_noise("", JUDGED)) for other in (STANDARD, LOOPED)
     ),
     nulls=samples.model_nulls(with_noise("", JUDGED), linear=_ridge),
-    draw=partial(_draw, columns=3), runs=_fig2a_runs,
+    draw=_draw, runs=_fig2a_runs,
     minutes={"smoke": 0.4, "laptop": 30, "desk": 100, "paper": 20000},
     smaller={
         "smoke": "3 dimensions, 7 points, 20 steps; no sigma of 0.",
@@ -142,7 +147,7 @@ def _ridge_on_history(lab: Lab, label: str) -> Learner[Any]:
         ),
     ),
     nulls=samples.model_nulls(OWN_TASK, SIGNAL, linear=_ridge_on_history),
-    draw=partial(_draw, columns=2), runs=_fig2b_runs,
+    draw=_draw, runs=_fig2b_runs,
     minutes={"smoke": 0.6, "laptop": 25, "desk": 195, "paper": 14000},
     smaller={
         "smoke": "3 dimensions, 7 points, 20 steps.",
@@ -199,7 +204,7 @@ def _ridge_per_level(lab: Lab, label: str) -> Learner[Any]:
         ),
     ),
     nulls=samples.model_nulls("", linear=_ridge_per_level),
-    draw=partial(_draw, columns=2, reference=samples.PER_LAYER),
+    draw=partial(_draw, reference=samples.PER_LAYER),
     runs=partial(samples.three_models, "chain"),
     minutes={"smoke": 0.3, "laptop": 15, "desk": 115, "paper": 40000},
     smaller={

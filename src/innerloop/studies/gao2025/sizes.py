@@ -64,8 +64,9 @@ def _draw_fig4(tables: Tables) -> Figure:
     usual = LAYERS.format(1)
     rows = drawing.rows_where(table, {"label": usual})
     own = dict(zip(rows["examples"], rows["mean"], strict=True))
-    ratio, columns = table.copy(), ["mean", "low", "high"]
-    ratio[columns] = ratio[columns].div([own[place] for place in ratio["examples"]], axis=0)
+    # A band of means is none of their ratio.
+    means = table["mean"] / [own[place] for place in table["examples"]]
+    ratio = table.assign(mean=means, low=float("nan"), high=float("nan"))
     shown = pd.concat(
         [
             table.assign(part="excess over ridge on Φ"),
