@@ -169,7 +169,7 @@ def test_last_quarters_and_last_samples_are_compared() -> None:
 class Untrained(Run):
     """A run whose model is the one before its first step: other seeds have other ones."""
 
-    def model(self) -> AnyModel:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def model(self) -> AnyModel:
         """The model that its configuration begins with."""
         return first_model(self.config)
 
