@@ -24,7 +24,7 @@ def test_every_step_is_newtons(dims: int) -> None:
 
 
 def test_forty_steps_do_not_blow_up() -> None:
-    """Query M x and key x keep what rounding leaves outside the span of the inputs as it is."""
+    """With query x and key M x an antisymmetric part of M would double at every step."""
     circuit = compile("newton-relu", dims=8, steps=40, points=5)
     prompt = LinearRegression(dims=8).sample(4, 5, generator=torch.Generator().manual_seed(0))
     prompt = prompt.to(dtype=torch.float64)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,26 +10,36 @@ import pytest
 import torch
 
 from innerloop.analysis import Estimate, Measured, estimate
-from innerloop.core.learner import Learner
+from innerloop.core.iterate import predict
+from innerloop.core.learner import Learner, OneShot, Traits
+from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
-from innerloop.learners import OLS, GradientDescent
+from innerloop.learners import OLS, GradientDescent, Newton
+from innerloop.models.model import AnyModel
+from innerloop.studies.claim import Control, control
 from innerloop.studies.gao2025 import fig2a, fig2b, fig2c, fig3, fig4, fig5
+from innerloop.studies.gao2025.chains import LayerByLayer, leaky_mean
 from innerloop.studies.gao2025.loops import GRID, growths
-from innerloop.studies.gao2025.models import SERIES_NOISE
-from innerloop.studies.gao2025.newton import OWN
+from innerloop.studies.gao2025.models import FIRST_VARIANCE, GAINS, JUDGED, SERIES_NOISE, SIGNAL
+from innerloop.studies.gao2025.newton import NULLS, OWN
 from innerloop.studies.gao2025.samples import (
-    ABOVE,
-    early,
+    ALGOFORMER,
+    LINEAR,
+    LOOPED,
+    STANDARD,
+    another_seed,
+    distances,
+    ends,
+    itself,
     late,
     noise_level,
-    quarters,
     ridge_on_features,
     three_models,
-    with_and_without_noise,
+    with_noise,
 )
-from innerloop.studies.gao2025.sizes import HEADS, USUAL_HEADS
+from innerloop.studies.gao2025.sizes import DEEPEST, HEADS, ONE, USUAL_HEADS, compared
 from innerloop.studies.lab import Lab
-from innerloop.studies.study import Study
+from innerloop.studies.study import Measures, Study, premises
 from innerloop.studies.table import find_studies
 from innerloop.tasks import (
     ChainOfThought,
@@ -36,9 +47,9 @@ from innerloop.tasks import (
     RepresentationAR,
     RepresentationRegression,
 )
-from innerloop.training.families import SCALES, Scale
 from innerloop.training.recipes import find_recipe
 from innerloop.training.run import Run
+from innerloop.training.trainer import first_model
 
 
 @pytest.fixture
@@ -75,10 +86,9 @@ def test_pairs_are_samples_as_they_are() -> None:
     assert torch.equal(LinearRegression(dims=2).by_sample(values), values)
 
 
-def test_first_and_last_quarter() -> None:
+def test_the_last_quarter() -> None:
     values = torch.tensor([[1.0, 3.0, 50.0, 50.0, 8.0, 10.0]])  # a quarter of six is two
-    errors = Measured(values=values, axes=("examples",))
-    assert (early(errors).values.tolist(), late(errors).values.tolist()) == ([2.0], [9.0])
+    assert late(Measured(values=values, axes=("examples",))).values.tolist() == [9.0]
 
 
 @pytest.mark.parametrize(
@@ -91,10 +101,12 @@ def test_first_and_last_quarter() -> None:
 )
 def test_who_knows_phi_ends_just_above_the_noise(lab: Lab, task: Task) -> None:
     prompt = lab.draw(task, 81, prompts=512)
-    errors, above = with_and_without_noise(ridge_on_features(1.0), prompt, task)
+    answers = predict(ridge_on_features(1.0), prompt)
+    right = replace(prompt, ys=prompt.truth["features"] @ prompt.truth["A"])
+    errors, above = (distances(answers, each, task) for each in (prompt, right))
     # After i examples d / i of the noise is left, 0.04 here; a wrong Phi would leave more.
     rest = late(above).values.mean().item()
-    assert 0 < rest < 0.05 < early(above).values.mean().item()
+    assert 0 < rest < 0.05 < above.values[:, :4].mean().item()
     floor = noise_level(1.0, task, 81).values.item()
     assert late(errors).values.mean().item() == pytest.approx(floor + rest, rel=0.03)
 
@@ -102,10 +114,9 @@ def test_who_knows_phi_ends_just_above_the_noise(lab: Lab, task: Task) -> None:
 def test_who_knows_phi_needs_d_examples_without_noise(lab: Lab) -> None:
     task = RepresentationRegression(dims=3, dtype="float64")
     prompt = lab.draw(task, 8)
-    errors, above = with_and_without_noise(ridge_on_features(0.0), prompt, task)
-    assert torch.allclose(errors.values, above.values)
-    assert float(errors.values[:, 6:].median()) < 1e-12
-    assert float(errors.values[:, 1].mean()) > 0.1
+    errors = distances(predict(ridge_on_features(0.0), prompt), prompt, task).values
+    assert float(errors[:, 6:].median()) < 1e-12
+    assert float(errors[:, 1].mean()) > 0.1
 
 
 def test_the_level_of_noise() -> None:
@@ -114,37 +125,160 @@ def test_the_level_of_noise() -> None:
     assert level.table()["mean"].tolist() == [level.values.item()]
 
 
-def test_the_worst_noise_and_the_better_rival_decide() -> None:
-    # At the second noise the AlgoFormer is worse than the better of the others.
-    means = {"standard": (4.0, 4.0), "looped": (8.0, 2.0), "AlgoFormer": (2.0, 3.0)}
-    measures = {
-        f"{label} with noise": Measured(values=torch.tensor(row).expand(20, 2), axes=("sigma",))
-        for label, row in means.items()
-    }
-    worst = quantity(fig2a, "beats-both-with-noise", measures)
-    assert (worst.value, worst.low, worst.high) == pytest.approx((1.5, 1.5, 1.5))
+def test_the_mean_of_a_leaky_relu() -> None:
+    z = torch.randn(1_000_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for mean, deviation in ((0.3, 0.7), (-2.0, 1.0), (1.0, 0.0)):
+        middle, spread = (torch.tensor(each).double() for each in (mean, deviation))
+        drawn = torch.nn.functional.leaky_relu(mean + deviation * z, 0.01).mean()
+        assert float(leaky_mean(middle, spread, 0.01)) == pytest.approx(float(drawn), abs=4e-3)
 
 
-def test_last_quarters_are_compared() -> None:
+def test_who_knows_the_networks_is_right_after_d_chains_and_best_before() -> None:
+    task = ChainOfThought(dims=3, layers=2, dtype="float64")
+    prompt = task.sample(2000, 24, generator=torch.Generator().manual_seed(0))
+    answers = predict(LayerByLayer(2, 0.01), prompt)  # (P, n, d)
+    errors = distances(answers, prompt, task).values  # (P, 8)
+    assert float(errors[:, 4:].median()) < 1e-9
+    # The mean of what is asked for: what is added to it in any direction adds to the error.
+    early = slice(0, 2)
+    for change in (0.9 * answers, 1.1 * answers, answers + 0.1):
+        assert float(distances(change, prompt, task).values[:, early].mean()) > float(
+            errors[:, early].mean()
+        )
+    # It sees nothing of what it is asked for.
+    changed = prompt.ys.clone()
+    changed[:, -2] = 9.0
+    other = predict(LayerByLayer(2, 0.01), replace(prompt, ys=changed))
+    assert torch.equal(other, answers)
+
+
+def test_last_quarters_and_last_samples_are_compared() -> None:
     curves = {"standard": (9.0, 9.0, 9.0, 4.0), "looped": (9.0, 9.0, 9.0, 16.0),
               "AlgoFormer": (8.0, 9.0, 9.0, 2.0)}  # fmt: skip
-    errors = {
+    excess = {
         label: Measured(values=torch.tensor([row]), axes=("examples",))
         for label, row in curves.items()
     }
-    measures = quarters(errors)
-    expected = {"beats-standard": 1 / 2, "beats-looped": 1 / 8, "standard-beats-looped": 1 / 4,
-                "falls-with-samples": 1 / 4}  # fmt: skip
+    measures = {**ends(excess), **ends({label: each / 3 for label, each in excess.items()}, SIGNAL)}
+    expected = {"beats-standard": 1 / 2, "beats-looped": 1 / 8, "standard-beats-looped": 1 / 4}
     assert {name: quantity(fig2c, name, measures).value for name in expected} == expected
-    above = {**measures, **quarters({label: each / 3 for label, each in errors.items()}, ABOVE)}
-    above["standard above the noise, late"].values[:] = 4.0  # what the series are compared by
-    assert quantity(fig2b, "beats-standard", above).value == pytest.approx(1 / 6)
+    claim = next(claim for claim in fig2b.claims if claim.name == "beats-standard-half-signal")
+    assert premises(claim, [measures]) == pytest.approx((2 / 3,))
+
+
+class Untrained(Run):
+    """A run whose model is the one before its first step: other seeds have other ones."""
+
+    def model(self) -> AnyModel:
+        """The model that its configuration begins with."""
+        return first_model(self.config)
+
+
+def stand_in(study: Study, learners: Mapping[str, Learner[Any]] | None = None) -> Lab:
+    """A lab at smoke scale whose models are untrained, with others in some places."""
+    seeds = ({}, {})
+    for (label, seed), config in study.seeded_runs("smoke", (0, 1)).items():
+        seeds[seed][label] = Untrained(Path("none"), config)
+    return Lab(
+        study=study.name, scale="smoke", runs=seeds[0], others=seeds[1], learners=learners
+    )  # fmt: skip
+
+
+def controls(study: Study, measures: Measures, name: str = "") -> dict[str, Control]:
+    """Every claim as it would be judged on these measures."""
+    return {
+        claim.name: control(
+            claim.statement, name, estimate(claim.statistic, [measures], draws=100),
+            premises(claim, [measures]),
+        )
+        for claim in study.claims
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("study", [fig2a, fig2b, fig2c, fig4], ids=lambda study: study.id)
+def test_nulls_fail_on_models_that_have_not_learned(study: Study) -> None:
+    for name, null in study.nulls.items():
+        result = controls(study, study.measure(stand_in(study).standing_in(null)))
+        for claim in study.claims:
+            if name in claim.excludes:
+                assert not result[claim.name].passes, (name, claim.name)
+
+
+@dataclass(frozen=True)
+class Shrunk(OneShot):
+    """A learner's answers, 5% too small: something that has learned a task, but not quite."""
+
+    learner: Learner[Any]
+    traits = Traits()
+
+    def init(self, prompt: Prompt) -> torch.Tensor:
+        return 0.95 * predict(self.learner, prompt)
+
+
+REFERENCES: dict[str, tuple[Study, str, Learner[Any]]] = {
+    "fig2a": (fig2a, with_noise("", JUDGED), ridge_on_features(JUDGED)),
+    "fig2b": (fig2b, SIGNAL, ridge_on_features(SERIES_NOISE)),
+    "fig2c": (fig2c, "", LayerByLayer(2, 0.01)),
+}
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_nulls_fail_beside_models_that_have_learned(name: str) -> None:
+    """Then the premise is met, and the criterion alone keeps them out."""
+    study, suffix, reference = REFERENCES[name]
+    rivals = {other + suffix: Shrunk(reference) for other in (STANDARD, LOOPED)}
+    for null in (LINEAR, another_seed(STANDARD)):
+        taken = {**study.nulls[null](stand_in(study)), **rivals}
+        result = controls(study, study.measure(stand_in(study, taken)))
+        for claim in study.claims:
+            if null in claim.excludes and suffix in claim.quantity:
+                own = result[claim.name]
+                assert claim.premise is not None
+                assert all(map(claim.premise.criterion.meets, own.premises)), own.premises
+                assert own.value > 1, (null, claim.name)
+                assert not own.passes, (null, claim.name)
+
+
+def test_no_model_is_ahead_of_itself() -> None:
+    lab = stand_in(fig2c)
+    result = controls(fig2c, fig2c.measure(lab.standing_in(fig2c.nulls[itself(LOOPED)])))
+    assert [each.value for each in result.values()] == [1.0, 1.0, 1.0]
+    assert not any(claim.criterion.meets(1.0) for claim in fig2c.claims)
+
+
+RIGHT: dict[str, tuple[Study, dict[str, Learner[Any]], tuple[str, ...]]] = {
+    "fig2a": (
+        fig2a, {with_noise(ALGOFORMER, JUDGED): ridge_on_features(JUDGED)},
+        ("beats-standard", "beats-looped"),
+    ),
+    "fig2b": (
+        fig2b, {ALGOFORMER + SIGNAL: ridge_on_features(SERIES_NOISE)},
+        ("beats-standard-half-signal", "beats-looped-half-signal"),
+    ),
+    "fig2c": (fig2c, {STANDARD: LayerByLayer(2, 0.01)}, ("standard-beats-looped",)),
+    "fig4": (fig4, {compared("smoke")[ONE]: ridge_on_features(0.0)}, ("beats-the-deepest",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("study", RIGHT)
+def test_the_reference_in_a_models_place_is_ahead_of_untrained_ones(study: str) -> None:
+    own, learners, ahead = RIGHT[study]
+    result = controls(own, own.measure(stand_in(own, learners)))
+    assert {name for name, each in result.items() if each.passes} >= set(ahead)
+
+
+def test_the_deepest_stack_is_as_deep_as_the_loops() -> None:
+    for scale in ("laptop", "paper"):
+        runs = fig4.runs(scale)
+        labels = compared(scale)
+        stack = runs[labels[DEEPEST]].model_dump()["model"]["backbone"]["layers"]
+        assert stack == (runs[labels[ONE]].trained_loops or 0) + 2
 
 
 def by_loop(loops: int, trained: float, last: float) -> Measured:
     """Errors by loop that are the same for all prompts: (P, 2 loops + 1)."""
     errors = torch.full((20, 2 * loops + 1), math.nan)  # what is not read may be anything
-    errors[:, loops], errors[:, -1] = trained, last
+    errors[:, loops // 4], errors[:, loops], errors[:, -1] = 4 * trained, trained, last
     return Measured(values=errors, axes=("loop",))
 
 
@@ -163,6 +297,24 @@ def test_what_figure_3_compares() -> None:
     # Averaged over loops by its logarithm.
     assert quantity(fig3, "window-steadies", measures).value == pytest.approx(math.sqrt(4 * 4.5))
     assert quantity(fig3, "loops-help", measures).value == pytest.approx(0.2)
+    for claim in fig3.claims:
+        assert premises(claim, [measures]) == pytest.approx((0.25,))
+
+
+def test_what_no_loop_changes_has_not_used_its_loops() -> None:
+    for name in ("untrained", "done at once"):
+        result = controls(fig3, fig3.measure(stand_in(fig3).standing_in(fig3.nulls[name])))
+        assert not any(each.passes for each in result.values()), name
+    same = result["stays"]
+    assert (same.value, same.premises) == (1.0, (1.0,))  # stable, but not by its loops
+
+
+def test_one_architecture_is_not_steadier_than_itself() -> None:
+    lab = stand_in(fig3)
+    wider = fig3.nulls["wider window of another seed"](lab)
+    assert set(wider) == {"T = 2, dT = 2", "T = 4, dT = 1"}
+    shorter = fig3.nulls["fewer loops of another seed"](lab)
+    assert set(shorter) == {"T = 4, dT = 3"}
 
 
 def in_its_place(own: Learner[Any]) -> dict[str, Measured]:
@@ -188,11 +340,17 @@ def test_gradient_descent_in_the_algoformers_place() -> None:
     assert quantity(fig5, "newton-wins-late", measures).high < 1e-3
 
 
-def test_most_steps_are_not_the_best_with_noise() -> None:
-    # With noise fewer steps are better: to have as many as are drawn is not to be the best.
-    measures = in_its_place(GradientDescent(20))
-    assert quantity(fig5, "better-at-noise-1", measures).value == 1
-    assert quantity(fig5, "best-at-noise-1", measures).low > 1
+def test_an_algorithm_is_not_ahead_of_itself() -> None:
+    steps: dict[str, Learner[Any]] = {
+        "gradient descent, 20 steps": GradientDescent(20),
+        "Newton's method, 20 steps": Newton(20),
+    }
+    for name, learner in steps.items():
+        result = controls(fig5, in_its_place(learner))
+        for claim in fig5.claims:
+            if name in claim.excludes:
+                assert not result[claim.name].passes, (name, claim.name)
+    assert set(steps) < set(NULLS)
 
 
 def test_newton_wins_in_the_median_which_does_not_hear_outliers() -> None:
@@ -205,21 +363,26 @@ def test_newton_wins_in_the_median_which_does_not_hear_outliers() -> None:
     assert (ratio.value, ratio.low, ratio.high) == (0.5, 0.5, 0.5)
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_runs_are_what_their_labels_say(scale: Scale) -> None:
-    for family in ("representation", "autoregression", "chain"):
-        runs = three_models(family, scale)
-        assert len({config.steps for config in runs.values()}) == 1, family
-    for (label, _), config in fig2a.seeded_runs(scale, 1).items():
-        assert label.endswith(f"sigma {config.model_dump()['task']['noise']:g}")
-    for config in fig2b.runs(scale).values():
-        assert config.model_dump()["task"]["noise"] == SERIES_NOISE
-    for (loops, window), config in zip(GRID[scale], fig3.runs(scale).values(), strict=True):
-        assert (config.trained_loops, config.window) == (loops, window)
-    assert USUAL_HEADS[scale] in HEADS[scale]
-    sizes = fig4.runs(scale)
-    usual = sizes[f"AlgoFormer, h = {USUAL_HEADS[scale]}"]
-    assert usual.key() == sizes["AlgoFormer, L = 1"].key()
+def test_runs_are_what_their_labels_say() -> None:
+    for scale in fig2a.scales:
+        for family in ("representation", "autoregression", "chain"):
+            runs = three_models(family, scale)
+            assert len({config.steps for config in runs.values()}) == 1, family
+        for (label, _), config in fig2a.seeded_runs(scale, (0,)).items():
+            assert label.endswith(f"sigma {config.model_dump()['task']['noise']:g}")
+        for label, config in fig2b.runs(scale).items():
+            task = config.model_dump()["task"]
+            assert task["noise"] == SERIES_NOISE
+            louder = (task["gain"], task["first_variance"]) == (GAINS[scale], FIRST_VARIANCE)
+            assert louder == label.endswith(SIGNAL)
+    for scale in fig3.scales:
+        for (loops, window), config in zip(GRID[scale], fig3.runs(scale).values(), strict=True):
+            assert (config.trained_loops, config.window) == (loops, window)
+    for scale in fig4.scales:
+        assert USUAL_HEADS[scale] in HEADS[scale]
+        sizes = fig4.runs(scale)
+        usual = sizes[f"AlgoFormer, h = {USUAL_HEADS[scale]}"]
+        assert usual.key() == sizes["AlgoFormer, L = 1"].key()
 
 
 def test_studies_share_the_recipes_runs() -> None:
@@ -234,4 +397,5 @@ def test_every_figure_and_theorem_of_the_paper_is_there() -> None:
     studies = find_studies("gao2025")
     assert [study.id for study in studies] == [*figures, *theorems]
     for study in studies:
-        assert set(study.minutes) == set(SCALES)
+        assert {"smoke", "laptop", "paper"} <= set(study.minutes)
+    assert [study.id for study in studies if "desk" in study.minutes] == figures[:3]

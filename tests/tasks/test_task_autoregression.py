@@ -70,7 +70,8 @@ def test_series_stay_bounded(dims: int) -> None:
 @pytest.mark.parametrize("dims", [5, 20])
 def test_stable_matrices_hardly_ever_need_the_bound(dims: int) -> None:
     phi = RepresentationAR(dims=dims).representation
-    series = autoregression._draw_series(phi, 1000, 200, torch.float32, seeded(5))
+    kind = autoregression._Kind(phi, STATIONARY_VARIANCE)
+    series = autoregression._draw_series(kind, 1000, 200, torch.float32, seeded(5))
     unstable = growth(phi, series.matrices) >= LARGEST_GROWTH  # (B,)
     largest = series.tokens.square().mean(dim=2).amax(dim=1)  # (B,)
     exploded = ~(largest <= LARGEST_TOKEN**2 * STATIONARY_VARIANCE)  # (B,)
@@ -112,6 +113,18 @@ def test_the_scale_starts_at_the_stationary_variance_and_ends_stationary() -> No
     assert scale[:2].tolist() == [STATIONARY_VARIANCE] * 2
     assert len(set(scale[18:].tolist())) == 1
     assert torch.equal(scale, RepresentationAR(dims=5).scale_at(100))
+
+
+@pytest.mark.parametrize(("dims", "gain"), [(3, 0.93), (5, 0.9), (20, 0.78)])
+def test_a_larger_gain_leaves_half_of_the_variance_to_predict(dims: int, gain: float) -> None:
+    task = RepresentationAR(dims=dims, gain=gain, first_variance=2.0)
+    prompt = task.sample(2000, 31, generator=seeded(8))
+    signal = prompt.truth["features"][:, 2:] @ prompt.truth["A"]  # (B, 29, d)
+    share = signal.square().mean() / prompt.ys[:, 2:].square().mean()
+    assert float(share) == pytest.approx(0.5, abs=0.05)
+    scale = task.scale_at(31)
+    assert float(1 - 1 / scale[-1]) == pytest.approx(0.5, abs=0.05)
+    assert scale[:2].tolist() == [2.0, 2.0]
 
 
 def test_a_series_without_noise_is_refused() -> None:

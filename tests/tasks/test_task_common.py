@@ -39,7 +39,8 @@ def test_the_scale_of_a_time_series_is_the_mean_square_of_y_at_each_position(nam
     assert isinstance(task, RepresentationAR)
     points = 30
     squares = task.sample(4000, points, generator=seeded(2)).ys.double().square().mean(dim=2)
-    moments = unit_moments(task.dims, task.order, task.layers, task.representation_seed)
+    sizes = (task.dims, task.order, task.layers, task.representation_seed)
+    moments = unit_moments(*sizes, task.gain, task.first_variance)
     index = torch.arange(points).clamp(max=len(moments.errors) - 1)  # (n,)
     ours = task.noise**2 * moments.errors[index]  # (n,)
     sampled = squares.std(dim=0) / len(squares) ** 0.5  # (n,)

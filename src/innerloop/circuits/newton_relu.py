@@ -16,8 +16,8 @@ class NewtonRelu(CircuitSettings):
 
     A y token takes over the x before it and is an example from there on; x tokens are asked about,
     and no key of S. Every example carries m_j = M x_j; a step is m_i <- 2 m_i - sum_j (m_i . x_j)
-    m_j, with query m and key x. The other order doubles at every step what rounding leaves outside
-    the span of the inputs.
+    m_j, with query m and key x. The other order doubles at every step what rounding leaves of an
+    antisymmetric part of M and, with more examples than dimensions, outside the column space of X.
     """
 
     start: Positive | None = Field(

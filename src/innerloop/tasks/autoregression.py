@@ -16,7 +16,7 @@ from innerloop.tasks.representation import Representation, fixed_representation
 GAIN = 0.5
 """g: a random history of variance v per coordinate gives A Phi a variance of g^2 v."""
 STATIONARY_VARIANCE = 1 / (1 - GAIN**2)
-"""v per coordinate, for noise of variance 1, where v = g^2 v + 1."""
+"""v per coordinate, for noise of variance 1, where v = g^2 v + 1 with this g."""
 LARGEST_GROWTH = 0.9
 """Matrices under which the series without noise shrinks more slowly are drawn again."""
 LARGEST_TOKEN = 20
@@ -37,15 +37,20 @@ class RepresentationAR(Task):
     scored where the history is complete, i >= q - 1. The truth holds "A" (B, d, d), features by
     outputs, and "features" (B, n, d), Phi of the history, zero where it is incomplete.
 
-    Stability. Phi is scaled so that E|Phi(h)|^2 = g^2 v for h ~ N(0, v I), with g = `GAIN` = 0.5.
+    Stability. Phi is scaled so that E|Phi(h)|^2 = g^2 v for h ~ N(0, v I), with g = `gain` = 0.5.
     With a fresh A at each step the variance would obey v' = g^2 v + noise^2, and the first q tokens
-    are drawn at its fixed point, noise^2 / (1 - g^2). But A stays the same along a series, and some
-    matrices feed the directions that Phi favours: up to 2% of the series would explode within 200
-    steps at d = 20, and 1% to 13% at d = 5. (With g = 0.3 still up to 2% at d = 5, and only 9% of
-    the variance would be left to predict.) So A is N(0, 1) on the condition that the series without
-    noise shrinks by `LARGEST_GROWTH` a step or faster: 4% to 8% of the draws are refused at d = 20,
-    3% to 23% at d = 5, by the seed of Phi. `growth` looks at a few starts only: the series that
-    grow all the same, at most 0.2% in 200 steps, are drawn again for exceeding `LARGEST_TOKEN`.
+    are drawn at its fixed point, noise^2 / (1 - g^2), of which g^2 can be predicted. But A stays
+    the same along a series, and some matrices feed the directions that Phi favours: up to 2% of the
+    series would explode within 200 steps at d = 20, and 1% to 13% at d = 5. (With g = 0.3 still up
+    to 2% at d = 5, and only 9% of the variance would be left to predict.) So A is N(0, 1) on the
+    condition that the series without noise shrinks by `LARGEST_GROWTH` a step or faster: 4% to 8%
+    of the draws are refused at d = 20, 3% to 23% at d = 5, by the seed of Phi. `growth` looks at a
+    few starts only: the series that grow all the same, at most 0.2% in 200 steps, are drawn again
+    for exceeding `LARGEST_TOKEN`.
+
+    A larger gain leaves more to predict, but less than g^2, as the loudest matrices are the ones
+    that are refused: half of the variance takes g = 0.9 at d = 5 (a third of the draws are
+    refused), and `first_variance` = 2, which is then the stationary one.
     """
 
     order: int = Field(
@@ -58,11 +63,18 @@ class RepresentationAR(Task):
     noise: FiniteFloat = Field(
         default=1.0, gt=0, description="standard deviation of the noise on each token"
     )
+    gain: FiniteFloat = Field(
+        default=GAIN, gt=0, description="g: a history of variance v gives A Phi one of g^2 v"
+    )
+    first_variance: FiniteFloat = Field(
+        default=STATIONARY_VARIANCE, gt=0, description="of the first q tokens, for noise of 1"
+    )
 
     @property
     def representation(self) -> Representation:
         """Phi, the same for all prompts, from q d numbers, oldest token first, to d."""
-        return _scaled_representation(self.dims, self.order, self.layers, self.representation_seed)
+        sizes = (self.dims, self.order, self.layers, self.representation_seed)
+        return _scaled_representation(*sizes, self.gain)
 
     @property
     def form(self) -> PromptForm:
@@ -74,7 +86,8 @@ class RepresentationAR(Task):
     def draw(self, batch: int, points: int, generator: torch.Generator) -> Prompt:
         """The series and one token more, the last target."""
         length = max(points + 1, self.order)
-        series = _draw_stable(self.representation, batch, length, self.torch_dtype, generator)
+        kind = _Kind(self.representation, self.first_variance)
+        series = _draw_stable(kind, batch, length, self.torch_dtype, generator)
         # Phi is homogeneous: noise of another size scales the whole series.
         tokens = self.noise * series.tokens  # (B, l, d)
         scored = torch.arange(points, device=tokens.device) >= self.order - 1  # (n,)
@@ -93,7 +106,7 @@ class RepresentationAR(Task):
     def scale(self) -> Tensor:
         """E[y_i^2] by position, from simulated series of a fixed generator; see `unit_moments`."""
         sizes = (self.dims, self.order, self.layers, self.representation_seed)
-        return self.noise**2 * unit_moments(*sizes).values
+        return self.noise**2 * unit_moments(*sizes, self.gain, self.first_variance).values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,23 +118,25 @@ class Moments:
 
 
 @lru_cache(maxsize=64)
-def unit_moments(dims: int, order: int, layers: int, seed: int) -> Moments:
+def unit_moments(
+    dims: int, order: int, layers: int, seed: int, gain: float, first_variance: float
+) -> Moments:
     """E[y_i^2] for noise of variance 1, simulated once; standard errors of 0.5% (2% at d = 1).
 
     There are 65536 / d series, but at least 4096. Only the variance of A Phi is estimated: that of
-    the noise, three quarters of the whole, is known. Beyond a transient of 16 tokens the last
-    value is the mean over 32 positions.
+    the noise is known. Beyond a transient of 16 tokens the last value is the mean over 32
+    positions.
     """
-    phi = _scaled_representation(dims, order, layers, seed)
+    kind = _Kind(_scaled_representation(dims, order, layers, seed, gain), first_variance)
     generator = torch.Generator().manual_seed(0)
     number = max(4096, 2**16 // dims)
     length = order + _TRANSIENT + _TAIL
-    series = _draw_stable(phi, number, length, torch.float64, generator)
+    series = _draw_stable(kind, number, length, torch.float64, generator)
     features = series.features[:, order - 1 : -1]  # (S, 48, d)
     signal = (features @ series.matrices).square().mean(dim=2)  # (S, 48)
     tail = signal[:, _TRANSIENT:].mean(dim=1, keepdim=True)  # (S, 1)
     signal = torch.cat([signal[:, :_TRANSIENT], tail], dim=1)  # (S, 17)
-    start = torch.full((order - 1,), STATIONARY_VARIANCE, dtype=torch.float64)  # (q - 1,)
+    start = torch.full((order - 1,), first_variance, dtype=torch.float64)  # (q - 1,)
     return Moments(
         values=torch.cat([start, 1 + signal.mean(dim=0)]),
         errors=torch.cat([0 * start, signal.std(dim=0) / number**0.5]),
@@ -151,6 +166,14 @@ def growth(phi: Representation, matrices: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Kind:
+    """What all series of a task share, for noise of variance 1."""
+
+    phi: Representation
+    first_variance: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Series:
     """Series for noise of variance 1, with what they were made of."""
 
@@ -163,49 +186,52 @@ class _Series:
 
 
 @lru_cache(maxsize=64)
-def _scaled_representation(dims: int, order: int, layers: int, seed: int) -> Representation:
+def _scaled_representation(
+    dims: int, order: int, layers: int, seed: int, gain: float
+) -> Representation:
     """Phi with E|Phi(h)|^2 = g^2 for h ~ N(0, I)."""
-    return fixed_representation(order * dims, dims, layers, seed).times(GAIN / dims**0.5)
+    return fixed_representation(order * dims, dims, layers, seed).times(gain / dims**0.5)
 
 
 def _draw_stable(
-    phi: Representation, batch: int, length: int, dtype: torch.dtype, generator: torch.Generator
+    kind: _Kind, batch: int, length: int, dtype: torch.dtype, generator: torch.Generator
 ) -> _Series:
     """Series of stable matrices; those that are refused are drawn again until none is left."""
-    series = _draw_series(phi, batch, length, dtype, generator)
-    refused = _refused(phi, series).nonzero()[:, 0]  # (r,)
+    series = _draw_series(kind, batch, length, dtype, generator)
+    refused = _refused(kind, series).nonzero()[:, 0]  # (r,)
     for _ in range(_ROUNDS):
         if len(refused) == 0:
             return series
-        again = _draw_series(phi, len(refused), length, dtype, generator)
+        again = _draw_series(kind, len(refused), length, dtype, generator)
         series.matrices[refused] = again.matrices
         series.tokens[refused] = again.tokens
         series.features[refused] = again.features
-        refused = refused[_refused(phi, again)]  # (r,)
+        refused = refused[_refused(kind, again)]  # (r,)
     raise ConfigurationError(
         f"{len(refused)} of {batch} series were unstable {_ROUNDS} times over: take a smaller "
-        "order, or another representation_seed."
+        "order or gain, or another representation_seed."
     )
 
 
-def _refused(phi: Representation, series: _Series) -> Tensor:
+def _refused(kind: _Kind, series: _Series) -> Tensor:
     """Which series have an unstable matrix or have left the bound: (B,) bool."""
     largest = series.tokens.square().mean(dim=2).amax(dim=1)  # (B,)
     # Written so that NaN counts as out of bounds.
-    bounded = largest <= LARGEST_TOKEN**2 * STATIONARY_VARIANCE  # (B,)
-    return ~bounded | (growth(phi, series.matrices) >= LARGEST_GROWTH)
+    bounded = largest <= LARGEST_TOKEN**2 * kind.first_variance  # (B,)
+    return ~bounded | (growth(kind.phi, series.matrices) >= LARGEST_GROWTH)
 
 
 def _draw_series(
-    phi: Representation, batch: int, length: int, dtype: torch.dtype, generator: torch.Generator
+    kind: _Kind, batch: int, length: int, dtype: torch.dtype, generator: torch.Generator
 ) -> _Series:
-    """Series that start at the stationary variance, whether or not they are stable."""
+    """Series that start at their first variance, whether or not they are stable."""
+    phi = kind.phi
     inputs, dims = phi.weights[0].shape[0], phi.weights[-1].shape[1]
     order = inputs // dims
     matrices = normal(generator, batch, dims, dims, dtype=dtype)  # (B, d, d)
     shocks = normal(generator, batch, length, dims, dtype=dtype)  # (B, l, d)
     tokens = torch.empty_like(shocks)  # (B, l, d)
-    tokens[:, :order] = STATIONARY_VARIANCE**0.5 * shocks[:, :order]
+    tokens[:, :order] = kind.first_variance**0.5 * shocks[:, :order]
     features = torch.zeros_like(shocks)  # (B, l, d)
     for t in range(order - 1, length):
         features[:, t] = phi(tokens[:, t - order + 1 : t + 1].flatten(1))

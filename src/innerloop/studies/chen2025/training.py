@@ -1,20 +1,24 @@
 """Beyond the paper: linear looped transformers that are trained, beside the derived weights."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from innerloop.analysis import Measured, drawing
+from innerloop.analysis import Averages, Measured, drawing
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.learners import GradientDescent
 from innerloop.models.linear_looped import LinearLoopedTransformer
-from innerloop.studies.claim import Claim, at_least, at_most
+from innerloop.studies import nulls
+from innerloop.studies.claim import Claim, Criterion, Premise, at_most, between
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Tables, declare
@@ -39,37 +43,87 @@ def _runs(scale: Scale) -> Runs:
     }
 
 
-def _near(name: str, matrix: str, derived: str, words: str) -> Claim:
-    """That a trained matrix has the direction of the derived one."""
+TENTH = "a tenth: that far off is what the loop then generates"
+LEARNED = Premise(
+    quantity="median error at n = 4 d with the most loops",
+    criterion=at_most(0.05, "a twentieth of generating nothing, whose error is 1; twenty steps of "
+                      "gradient descent reach a tenth of that, and what has not come near is still "
+                      "on its way"),
+    statistic=lambda m: m[ORDER[0]][..., -1],
+)  # fmt: skip
+"""Weights that do not solve the task are no solution that training has found."""
+UNTRAINED, RANDOM, LOUD = "untrained", "random matrices", "Q_yy 1.65 times Q_xx"
+
+
+def _part(name: str, part: str, sentence: str, criterion: Criterion) -> Claim:
+    """A claim about one part of the trained matrices; all parts together are the derived ones."""
     return Claim(
-        name=name,
-        sentence=f"Training finds {matrix} near a multiple of {words}.",
-        quantity=f"cosine of {matrix} with {derived}, with the most loops",
-        statistic=lambda m: m[f"cosine of {matrix}"],
-        criterion=at_least(
-            0.95,
-            "then nine tenths of its squared size lie along the derived matrix; of a random one it "
-            "is about one in d + 1 squared",
-        ),
+        name=name, sentence=f"Training finds {sentence}.", criterion=criterion, premise=LEARNED,
+        quantity=f"{part}, with the most loops", statistic=lambda m: m[part],
+        excludes=(UNTRAINED, RANDOM, *([LOUD] if part == RATIO_Q else [])),
+    )  # fmt: skip
+
+
+APART_Q, RATIO_Q = "distance of Q from diag(c I, Q_yy) / |c I|", "Q_yy / c of Q"
+APART_P, RATIO_P = "distance of P from diag(c I, P_yy) / |c I|", "P_yy / c of P"
+"""Parts of the matrices, with c the mean of the diagonal of the part from x to x."""
+
+
+def _made_up(lab: Lab, label: str, *, ratio: float = 1.0, random: bool = False) -> Learner[Any]:
+    """A model of given weights: the derived ones but for Q_yy, or random ones."""
+    model = LinearLoopedTransformer.gradient_descent(
+        dims=lab.config(label).task.dims, loops=int(label), step_size=0.05, dtype=torch.float32
     )
+    with torch.no_grad():
+        model.query_key[-1, -1] = ratio
+        if random:
+            generator = lab.generator(f"random {label}")
+            for matrix in (model.query_key, model.value_output):
+                drawn = torch.randn(matrix.shape, generator=generator)  # (d + 1, d + 1)
+                matrix.copy_(drawn / len(matrix) ** 0.5)
+    return model
+
+
+NULLS = {
+    UNTRAINED: nulls.untrained(),
+    RANDOM: nulls.instead(partial(_made_up, random=True)),
+    LOUD: nulls.instead(partial(_made_up, ratio=1.65)),
+}
+
+
+def _worst_ratio(first: str, second: str) -> Callable[[Averages], Tensor]:
+    """The largest of the ratios of two measures over all T."""
+    return lambda m: (m[first] / m[second]).amax(dim=-1)
 
 
 def _draw_train(tables: Tables) -> Figure:
-    figure, axes = drawing.panels(3, columns=3, size=(4.0, 3.4))
+    """Errors, how many times those of gradient descent they are, and the matrices."""
+    figure, axes = drawing.panels(4, columns=2, size=(4.6, 3.2))
     curves = tables["by-loops"].assign(mean=tables["by-loops"]["median"])
     curves = curves.loc[curves["label"].isin(ORDER), :]
     drawing.draw_curves(axes[0], curves, x="loops", order=ORDER)
     y = "|<v, theta> - alpha| / |alpha|, median"
     drawing.name(axes[0], title="error after the last example", x="loops T", y=y)
-    for panel, matrix in zip(axes[1:], ("Q", "P"), strict=True):
+    rows = drawing.rows_where(curves, {"label": ORDER[1]})
+    nearest = dict(zip(rows["loops"], rows["mean"], strict=True))
+    ratio = curves.assign(mean=curves["mean"] / [nearest[loops] for loops in curves["loops"]])
+    drawing.draw_curves(axes[1], ratio, x="loops", order=ORDER, band=False)
+    drawing.name(axes[1], title=f"error / that of {ORDER[1]}", x="loops T", y="ratio")
+    for panel, matrix in zip(axes[2:], ("Q", "P"), strict=True):
         rows = drawing.rows_where(tables["weights"], {"matrix": matrix})
         values = rows.pivot(index="row", columns="column", values="value").to_numpy(float)
         places = [*range(1, len(values)), "y"]
         drawing.heatmap(
             panel, values, rows=places, columns=places, limits=(-1, 1), bar="over the largest"
         )
+        for (row, column), value in np.ndenumerate(values):
+            dark = "black" if value > 0.3 else "white"
+            panel.text(
+                column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=dark
+            )
         panel.invert_yaxis()
-        drawing.name(panel, title=f"trained {matrix}, most loops", x="to", y="from")
+        derived = "derived: 1 on the diagonal" + (", 0 for y" if matrix == "P" else "")
+        drawing.name(panel, title=f"trained {matrix}, most loops ({derived})", x="to", y="from")
     drawing.legend(figure, axes, columns=3)
     return figure
 
@@ -79,25 +133,53 @@ def _draw_train(tables: Tables) -> Figure:
     id="train",
     title="Trained linear looped transformers beside gradient descent",
     claims=(
-        _near("query-key", "Q", "I", "the identity"),
-        _near("value-output", "P", "diag(I, 0)", "diag(I, 0)"),
+        _part(
+            "query-key",
+            APART_Q,
+            "Q near a multiple of the identity among the inputs, and no "
+            "products of inputs and outputs",
+            at_most(0.1, TENTH),
+        ),
+        _part(
+            "query-key-outputs",
+            RATIO_Q,
+            "Q_yy as large as the rest of Q's diagonal",
+            between(0.9, 1.1, f"{TENTH}: it ends at Q_yy / Q_xx times the vector"),
+        ),
+        _part(
+            "value-output",
+            APART_P,
+            "P near a multiple of the identity among the inputs, and "
+            "nothing from inputs to outputs or back",
+            at_most(0.1, TENTH),
+        ),
+        _part(
+            "value-output-outputs",
+            RATIO_P,
+            "P_yy = 0",
+            between(-0.1, 0.1, f"{TENTH}: alpha is to stay as it is"),
+        ),
         Claim(
             name="gradient-descent",
             sentence="It predicts as gradient descent with as many steps of one size does.",
             quantity="median squared difference from gradient descent at the nearest step size / "
             "median squared prediction, last prefix, the worst of all T",
-            statistic=lambda m: (m["difference"] / m["square"]).amax(dim=-1),
+            statistic=_worst_ratio("difference", "square"),
             criterion=at_most(0.05, "what `identify` calls explained: less than a twentieth"),
             ratio=True,
+            premise=LEARNED,
+            excludes=(UNTRAINED, RANDOM, LOUD),
         ),
         Claim(
             name="as-accurate",
             sentence="It is as accurate as that gradient descent.",
             quantity="median error at n = 4 d, trained / gradient descent at the nearest step "
             "size, the worst of all T",
-            statistic=lambda m: (m[ORDER[0]] / m[ORDER[1]]).amax(dim=-1),
+            statistic=_worst_ratio(ORDER[0], ORDER[1]),
             criterion=at_most(1.25, AS_SEEDS),
             ratio=True,
+            premise=LEARNED,
+            excludes=(UNTRAINED, RANDOM, LOUD),
         ),
         Claim(
             name="more-loops",
@@ -107,10 +189,12 @@ def _draw_train(tables: Tables) -> Figure:
             statistic=lambda m: (m[ORDER[0]][..., 1:] / m[ORDER[0]][..., :-1]).amax(dim=-1),
             criterion=at_most(0.8, AS_SEEDS),
             ratio=True,
+            excludes=(UNTRAINED, RANDOM, LOUD),
         ),
     ),
     draw=_draw_train,
     runs=_runs,
+    nulls=NULLS,
     minutes={"smoke": 0.2, "laptop": 3, "paper": 20},
     smaller={
         "smoke": "3 dimensions, 6 examples, 20 steps, 1 and 4 loops.",
@@ -123,19 +207,18 @@ def _draw_train(tables: Tables) -> Figure:
         "try all had 500 steps; then one loop was not trained to its end, and its distance "
         "from gradient descent was 0.31.",
         "With one loop Q has no part in what is learned but its last row: q starts at zero.",
-        "A factor can go from Q to P and to eta: matrices are compared by direction alone.",
+        "A factor can go from Q to P and to eta: parts of a matrix are compared with each other.",
     ),
 )
 def train(lab: Lab) -> Measures:
     """Errors in the paper's sense, medians: one step size for all prompts fails on a few."""
     config = lab.config(str(LOOPS[lab.scale][0]))
-    prompt = lab.draw(config.task, config.points).to(dtype=torch.float64)
+    prompt = lab.draw(config.task, config.points)
     tuning = lab.draw(config.task, config.points, prompts=256, purpose="tune")
     by_loops: dict[str, dict[int, Measured]] = {}
     for loops in LOOPS[lab.scale]:
-        lab.model(str(loops)).double()  # in place, so that rounding plays no part
         learner = lab.learner(str(loops))
-        nearest = nearest_descent(lab, learner, tuning.to(dtype=torch.float64))
+        nearest = nearest_descent(lab, learner, tuning)
         learners = zip(ORDER, (learner, nearest, GradientDescent(learner.steps)), strict=True)
         own, other = last_predictions(learner, prompt), last_predictions(nearest, prompt)  # (P,)
         errors = {
@@ -152,8 +235,8 @@ def train(lab: Lab) -> Measures:
     # The study trains no other kind of model.
     most = cast(LinearLoopedTransformer, lab.model(str(LOOPS[lab.scale][-1])))
     lab.table("weights", _weights(most))
-    for matrix, cosine in matrix_cosines(most).items():
-        measures[f"cosine of {matrix}"] = Measured.exact(cosine)
+    for part, value in matrix_parts(most).items():
+        measures[part] = Measured.exact(value)
     return measures
 
 
@@ -179,17 +262,18 @@ def last_predictions(learner: Learner[Any], prompt: Prompt) -> Tensor:
     return predict(learner, prompt)[:, -1, 0]
 
 
-def matrix_cosines(model: LinearLoopedTransformer) -> dict[str, float]:
-    """Q with I and P with diag(I, 0), by direction; of either sign, which they share."""
-    eye = torch.eye(model.config.dims, dtype=torch.float64)  # (d, d)
-    derived = {
-        "Q": torch.block_diag(eye, torch.ones(1)),
-        "P": torch.block_diag(eye, torch.zeros(1)),
-    }
-    return {
-        matrix: abs(float(torch.cosine_similarity(own.flatten(), derived[matrix].flatten(), dim=0)))
-        for matrix, own in _matrices(model).items()
-    }
+def matrix_parts(model: LinearLoopedTransformer) -> dict[str, float]:
+    """How far Q and P are from diag(c I, .), and what they have for the output, both over c."""
+    parts: dict[str, float] = {}
+    names = {"Q": (APART_Q, RATIO_Q), "P": (APART_P, RATIO_P)}
+    for matrix, own in _matrices(model).items():
+        dims = len(own) - 1
+        c = own.diagonal()[:dims].mean()  # of any sign, which Q and P share
+        near = torch.cat([c.expand(dims), own[-1:, -1]]).diag()  # (d + 1, d + 1)
+        apart, ratio = names[matrix]
+        parts[apart] = float((own - near).norm() / (c.abs() * dims**0.5))
+        parts[ratio] = float(own[-1, -1] / c)
+    return parts
 
 
 def _weights(model: LinearLoopedTransformer) -> pd.DataFrame:

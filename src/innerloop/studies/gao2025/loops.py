@@ -1,15 +1,19 @@
 """Figure 3: more loops than an AlgoFormer was trained with."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import pandas as pd
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.analysis import Averages, Measured, drawing
-from innerloop.studies.claim import Claim, at_least, at_most
+from innerloop.learners import Ridge
+from innerloop.studies import nulls
+from innerloop.studies.claim import Claim, Premise, at_least, at_most
 from innerloop.studies.gao2025 import samples
-from innerloop.studies.lab import Lab
+from innerloop.studies.gao2025.samples import UNTRAINED
+from innerloop.studies.lab import Lab, Null
 from innerloop.studies.runs import looped
 from innerloop.studies.study import Measures, Scale, Tables, declare
 
@@ -24,26 +28,82 @@ GRID: dict[Scale, tuple[tuple[int, int], ...]] = {
 LABEL = "T = {}, dT = {}"
 BEYOND = 10
 """How many times the trained loops a model is run for; in the paper for 200 loops."""
-AT_T, AT_END = "after T loops", "after the last loop"
+AT_FIRST, AT_T, AT_END = "after T / 4 loops", "after T loops", "after the last loop"
+USED = Premise(
+    quantity="error after T loops / after T / 4 loops, largest T, largest dT",
+    criterion=at_most(0.5, "an error that is halved on the way: what a loop does is then an "
+                      "iteration; a model that is done after a few loops is stable because the "
+                      "others do nothing, and has no use for more of them"),
+    statistic=samples.over(f"most loops, {AT_T}", f"most loops, {AT_FIRST}"),
+)  # fmt: skip
+"""Without it nothing follows about loops."""
+DONE, WIDER, SHORTER = "done at once", "wider window of another seed", "fewer loops of another seed"
+"""Nulls: ridge, which no loop changes; one architecture against itself."""
+
+
+def _windows(scale: Scale) -> dict[int, list[int]]:
+    """The dT of each T, rising."""
+    cells = sorted(GRID[scale])
+    return {loops: [dt for t, dt in cells if t == loops] for loops, _ in cells}
+
+
+def _wider(scale: Scale) -> dict[str, str]:
+    """The model of the largest window in the place of that of the smallest, for each T."""
+    return {
+        LABEL.format(loops, own[0]): LABEL.format(loops, own[-1])
+        for loops, own in _windows(scale).items()
+    }
+
+
+def _shorter(scale: Scale) -> dict[str, str]:
+    """The model of the fewest loops in the place of that of the most."""
+    windows = _windows(scale)
+    most, fewest = (LABEL.format(t, windows[t][-1]) for t in (max(windows), min(windows)))
+    return {most: fewest}
+
+
+def _of_another_seed(places: Callable[[Scale], Mapping[str, str]]) -> Null:
+    return lambda lab: nulls.of_another_seed(places(lab.scale))(lab)
 
 
 def _draw_fig3(tables: Tables) -> Figure:
+    """Errors by loop, and how far they move beyond the trained loops."""
     table = tables["by-loop"].sort_values("dT", kind="stable")
     every = sorted(set(table["T"]))
+    table = table.loc[table["loop"] > 0, :].assign(part="error")
+    moved = pd.concat(map(_over_trained, (rows for _, rows in table.groupby(["dT", "T"]))))
+    both = pd.concat([table, moved.assign(part="error / error after T loops")])
+    both = both.assign(panel="ΔT = " + both["dT"].astype(str) + ": " + both["part"])
+    windows = len(set(table["dT"]))
     figure, axes = drawing.facets(
-        table, "dT", x="loop", title=lambda window: f"ΔT = {window}",
-        names=("loop iteration", drawing.ERROR), order=[f"T = {loops}" for loops in every],
-        size=(3.6, 3.1),
+        both, "panel", x="loop", names=("loop iteration", drawing.ERROR), columns=windows,
+        order=[f"T = {loops}" for loops in every], size=(3.6, 2.8),
     )  # fmt: skip
-    for window, panel in axes.items():
+    rows = list(axes.values())
+    for window, panel, below in zip(dict.fromkeys(table["dT"]), rows, rows[windows:], strict=False):
         for loops in dict.fromkeys(drawing.rows_where(table, {"dT": window})["T"]):
             colour = drawing.COLOURS[every.index(loops)]
-            drawing.mark(panel, loops, label=f"trained with {loops} loops", colour=colour)
-    lowest, highest = zip(*(panel.get_ylim() for panel in axes.values()), strict=True)
-    for panel in axes.values():  # one scale for all, as they are to be compared
-        panel.set_ylim(min(lowest), max(highest))
-    drawing.legend(figure, axes.values())
+            for each in (panel, below):
+                drawing.mark(each, loops, label=f"trained with {loops} loops", colour=colour)
+        below.set_ylabel("ratio", fontsize=9)
+        drawing.level(below, 1.0)
+    for row in (rows[:windows], rows[windows:]):  # one scale for all that are to be compared
+        lowest, highest = zip(*(panel.get_ylim() for panel in row), strict=True)
+        for panel in row:
+            panel.set_ylim(min(lowest), max(highest))
+            panel.set_xscale("log")
+            panel.set_xlim(0.9, 1.1 * float(table["loop"].max()))
+    drawing.legend(figure, rows)
     return figure
+
+
+def _over_trained(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one model from its trained loops on, over its error there."""
+    trained = int(rows["T"].iloc[0])
+    (there,) = rows.loc[rows["loop"] == trained, "mean"].drop_duplicates()
+    beyond = rows.loc[rows["loop"] >= trained, :]
+    # A band of means is none of their ratio.
+    return beyond.assign(mean=beyond["mean"] / there, low=float("nan"), high=float("nan"))
 
 
 def growth_ratio(m: Averages) -> Tensor:
@@ -63,6 +123,7 @@ def growth_ratio(m: Averages) -> Tensor:
             statistic=samples.over(f"most loops, {AT_END}", f"most loops, {AT_T}"),
             criterion=at_most(1.1, "at a fixed point nothing changes; a tenth is less than what "
                               "separates two seeds"),
+            premise=USED, excludes=(UNTRAINED, DONE),
         ),
         Claim(
             name="window-steadies", ratio=True,
@@ -71,9 +132,11 @@ def growth_ratio(m: Averages) -> Tensor:
             "over those T that have both",
             statistic=growth_ratio,
             criterion=at_least(1.1, "beyond the tenth by which a stable model may move"),
+            premise=USED, excludes=(UNTRAINED, DONE, WIDER),
         ),
         Claim(
-            name="loops-help", ratio=True, criterion=samples.CLEARLY,
+            name="loops-help", ratio=True, criterion=samples.BETTER, premise=USED,
+            excludes=(UNTRAINED, DONE, SHORTER),
             sentence="More loops T make a model more capable.",
             quantity="error after T loops, largest T / smallest T, each with its largest dT",
             statistic=samples.over(f"most loops, {AT_T}", f"fewest loops, {AT_T}"),
@@ -85,11 +148,16 @@ def growth_ratio(m: Averages) -> Tensor:
         )
         for loops, window in GRID[scale]
     },
+    nulls={
+        UNTRAINED: nulls.untrained(),
+        DONE: nulls.instead(lambda lab, label: Ridge(1.0)),
+        WIDER: _of_another_seed(_wider), SHORTER: _of_another_seed(_shorter),
+    },
     draw=_draw_fig3, minutes={"smoke": 0.3, "laptop": 18, "paper": 30000},
     smaller={
         "smoke": "3 dimensions, 7 points, 20 steps, loops of 2 and 4.",
-        "laptop": "5 dimensions, 16 points, width 64, 1200 steps of a faster optimiser, T of 6 and "
-        f"12 with dT of 2 to 6, run for {BEYOND} T loops, 512 prompts.",
+        "laptop": f"5 dimensions, 16 points, 1200 steps, {samples.RECIPE}, y in a place of its "
+        f"own; T of 6 and 12 with dT of 2 to 6, run for {BEYOND} T loops, 512 prompts.",
     },
 )  # fmt: skip
 def fig3(lab: Lab) -> Measures:
@@ -111,13 +179,13 @@ def fig3(lab: Lab) -> Measures:
 
 
 def growths(by_loop: Mapping[tuple[int, int], Measured]) -> dict[str, Measured]:
-    """Errors after T loops and after the last, which the claims compare, from errors by loop."""
+    """Errors after T / 4 loops, after T and after the last, which claims compare, by loop."""
     cells = sorted(by_loop)
     windows = {loops: [dt for t, dt in cells if t == loops] for loops, _ in cells}
     measures: dict[str, Measured] = {}
-    for part in (AT_T, AT_END):
+    for part in (AT_FIRST, AT_T, AT_END):
         ends = {
-            cell: errors.at(loop=cell[0] if part == AT_T else -1)
+            cell: errors.at(loop={AT_FIRST: max(1, cell[0] // 4), AT_T: cell[0], AT_END: -1}[part])
             for cell, errors in by_loop.items()
         }
         for key, loops in (("most loops", max(windows)), ("fewest loops", min(windows))):
