@@ -33,6 +33,7 @@ def explained(matches: Tensor, chosen: Tensor, algorithm: str) -> dict[Curve, Te
     `chosen` (.., L) is 1 at the layers that are fitted, else 0. They are counted from the first of
     them, where the computation begins.
     """
+    chosen = chosen.expand_as(matches)  # (.., L)
     first = chosen.argmax(dim=-1, keepdim=True)  # (.., 1)
     layer = torch.arange(matches.shape[-1])  # (L,)
     places = (layer - first).clamp(min=0).double() + 1  # (.., L)
