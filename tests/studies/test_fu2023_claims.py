@@ -17,7 +17,7 @@ from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
 from innerloop.learners import GradientDescent
 from innerloop.studies.claim import judge
-from innerloop.studies.fu2023.growth import Curve, better, explained
+from innerloop.studies.fu2023.growth import Curve, better, explained, refined_matches
 from innerloop.studies.fu2023.heatmaps import draw_similarity, nearest_row
 from innerloop.studies.fu2023.layer_matches import choose_rate
 from innerloop.studies.fu2023.layer_trends import (
@@ -105,6 +105,16 @@ def test_growth_is_called_by_its_name(name: str, algorithm: str) -> None:
     shifted = explained(late, torch.cat([torch.zeros(2), chosen]), algorithm)
     for each, part in parts.items():
         assert float(shifted[each]) == pytest.approx(float(part))
+
+
+def test_matches_between_steps() -> None:
+    """The top of a parabola is found where it is; at the ends of the steps nothing is refined."""
+    steps, tops = torch.arange(9.0), torch.tensor([3.0, 3.3, 4.6, -2.0, 20.0])  # (C,), (L,)
+    similarity = 1 - 0.01 * (steps - tops[:, None]).square()  # (L, C)
+    assert refined_matches(similarity).tolist() == pytest.approx(
+        [3.0, 3.3, 4.6, 0.0, 8.0], abs=1e-4
+    )
+    assert refined_matches(similarity[:, :2]).tolist() == [1.0, 1.0, 1.0, 0.0, 1.0]
 
 
 @pytest.mark.parametrize("algorithm", [NEWTON, DESCENT])

@@ -9,7 +9,7 @@ iterations Newton's method leaves (1 - s)^(2^k) of the start, and gradient desce
 (1 - s)^t: one iteration is worth a doubling of the gradient steps. So iterations are compared as
 they are, and gradient steps by their logarithm.
 
-Shapes: L layers, G curves of a family.
+Shapes: L layers, C steps of an algorithm, G curves of a family.
 """
 
 from typing import Literal
@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from innerloop.analysis.matching import line
+from innerloop.analysis.matching import best_matches, line
 from innerloop.studies.fu2023.model_layers import NEWTON
 
 Curve = Literal["line", "exponential", "logarithm"]
@@ -25,6 +25,24 @@ OFFSETS = torch.logspace(-3, 3, 121, dtype=torch.float64)  # (G,)
 """What a line and a logarithm of gradient steps begin at, in units of their slope."""
 RATES = torch.logspace(-3, 1, 121, dtype=torch.float64)  # (G,)
 """Of exponentials of iterations, per layer."""
+
+
+def refined_matches(similarity: Tensor) -> Tensor:
+    """The best matches (.., L) between steps, from the similarity (.., L, C) with each step.
+
+    The top of the parabola through the most similar step and its two neighbours. Whole iterations
+    hide what is to be told apart: of six layers with 3 gradient steps each they are 4, 5, 6, 7, 8,
+    8, of which a line explains as much as the logarithm that they are.
+    """
+    best = best_matches(similarity)  # (.., L)
+    if similarity.shape[-1] < 3:
+        return best.double()
+    inner = best.clamp(1, similarity.shape[-1] - 2)  # (.., L)
+    low, top, high = (
+        similarity.double().gather(-1, (inner + side)[..., None])[..., 0] for side in (-1, 0, 1)
+    )  # (.., L) each
+    aside = (0.5 * (low - high) / (low - 2 * top + high)).nan_to_num(0.0)  # (.., L)
+    return best + torch.where(best == inner, aside.clamp(-0.5, 0.5), 0.0)
 
 
 def explained(matches: Tensor, chosen: Tensor, algorithm: str) -> dict[Curve, Tensor]:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.analysis import drawing
-from innerloop.analysis.matching import line
+from innerloop.analysis.matching import best_matches, line
 from innerloop.core.learner import Learner
 from innerloop.learners import GradientDescent
 from innerloop.studies.claim import Claim, between
@@ -58,8 +58,9 @@ def choose_rate(lab: Lab, learner: Learner[Any]) -> GradientDescent:
     return tried[best]
 
 
-def _slope(matches: Tensor, chosen: Tensor) -> Tensor:
-    """The slope (..) of the line through matches (.., L) at the layers that are chosen."""
+def _slope(similarity: Tensor, chosen: Tensor) -> Tensor:
+    """The slope (..) of the line through the best matches at the layers (.., L) that are chosen."""
+    matches = best_matches(similarity).double()  # (.., L)
     places = torch.arange(1, matches.shape[-1] + 1, dtype=torch.float64)  # (L,)
     return line(places, matches, chosen)[0]
 

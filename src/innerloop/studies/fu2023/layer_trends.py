@@ -15,7 +15,7 @@ from torch import Tensor
 from innerloop.analysis import Measured, Statistic, best_matches, match_all
 from innerloop.core.learner import Learner
 from innerloop.studies.claim import Claim, at_least
-from innerloop.studies.fu2023.growth import Curve, better, explained
+from innerloop.studies.fu2023.growth import Curve, better, explained, refined_matches
 from innerloop.studies.fu2023.model_layers import DESCENT, NEWTON, Layers
 from innerloop.studies.fu2023.stand_ins import FIVE, GROWING, LEARNED, MANY, UNTRAINED
 from innerloop.studies.lab import Lab
@@ -123,7 +123,8 @@ def measures_of(lab: Lab, trends: Trends) -> Measures:
     measures: dict[str, Measured] = {}
     for (measure, algorithm), trend in trends.items():
         number = int(trend.fitted.sum())
-        parts = explained(trend.best, trend.fitted, algorithm)  # () each
+        matches = refined_matches(trend.similarity.values.mean(dim=0))  # (L,)
+        parts = explained(matches, trend.fitted, algorithm)  # () each
         own = {f"R^2 of {curve}": float(part) for curve, part in parts.items()}
         rows.append({"measure": measure, "algorithm": algorithm, "layers": number, **own})
         measures |= {trend.name: trend.similarity, **trend.by_layer()}
@@ -158,14 +159,14 @@ def nearer_newton(other: str, measure: Measure = "SimE") -> Claim:
 
 
 def fitted(name: str, number: Callable[[Tensor, Tensor], Tensor]) -> Statistic:
-    """A number of the best steps (.., L) of a trend, and of which of them are fitted.
+    """A number of a trend's similarities (.., L, C), and of which layers (.., L) are fitted.
 
     NaN, which concludes nothing, where too few layers can be fitted.
     """
 
     def statistic(m: Mapping[str, Tensor]) -> Tensor:
-        matches, chosen = best_matches(m[name]).double(), m[f"{name}, fitted"]  # (.., L) each
-        return torch.where(chosen.sum(dim=-1) < FEWEST, torch.nan, number(matches, chosen))
+        chosen = m[f"{name}, fitted"]  # (.., L)
+        return torch.where(chosen.sum(dim=-1) < FEWEST, torch.nan, number(m[name], chosen))
 
     return statistic
 
@@ -200,12 +201,14 @@ def _grows(
     return Claim(
         name=name,
         sentence=sentence,
-        quantity=f"part of the variance of the {compared} matched by {measure} that {article} "
-        f"{curve} explains, less the part that {others} does, whichever is more; over the layers "
+        quantity=f"part of the variance of the {compared} matched by {measure} (between whole ones) "
+        f"that {article} {curve} explains, less the part that {others} does, whichever is more; over the layers "
         "in which the error falls (but those that match the last step run)",
         statistic=fitted(
             f"{measure}, {algorithm}",
-            lambda matches, chosen: better(curve, matches, chosen, algorithm),
+            lambda similarity, chosen: better(
+                curve, refined_matches(similarity), chosen, algorithm
+            ),
         ),
         criterion=at_least(
             0.0, "of three curves with two parameters each, the right one fits best"
