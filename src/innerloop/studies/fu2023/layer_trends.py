@@ -201,9 +201,9 @@ def _grows(
     return Claim(
         name=name,
         sentence=sentence,
-        quantity=f"part of the variance of the {compared} matched by {measure} (between whole ones) "
-        f"that {article} {curve} explains, less the part that {others} does, whichever is more; over the layers "
-        "in which the error falls (but those that match the last step run)",
+        quantity=f"part of the variance of the {compared} matched by {measure} (between whole "
+        f"ones) that {article} {curve} explains, less the part that {others} does, whichever is "
+        "more; over the layers in which the error falls (but those that match the last step run)",
         statistic=fitted(
             f"{measure}, {algorithm}",
             lambda similarity, chosen: better(
