@@ -77,6 +77,9 @@ CASES: dict[str, Case] = {
     "newton from a number": Case(learner=il.Newton(4, 1e-4)),
     # After d steps it is least squares, and linear in y.
     "conjugate gradient": Case(learner=il.ConjugateGradient(2), sizes=((3, 8), (5, 12))),
+    "gradient descent in strides": Case(
+        learner=il.Strided(il.GradientDescent(7, 0.01), (2, 0, 5)), sizes=((3, 8), (5, 12))
+    ),
     "sherman morrison": Case(learner=il.ShermanMorrison(0.1)),
     "lasso": Case(learner=il.Lasso(0.1)),
     "lasso, small penalty": Case(learner=il.Lasso(0.001)),

@@ -1,7 +1,7 @@
 """The measures of Fu et al.'s studies on learners whose answer is known, and the algebra of B.3."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 import torch
 from numpy.polynomial import Polynomial
-from torch import Tensor
 
 from innerloop.analysis import Measured, forgetting, match
 from innerloop.analysis.intervals import Averages, estimate
 from innerloop.core.iterate import iterate
-from innerloop.core.learner import Traits
+from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
-from innerloop.learners import GradientDescent, Newton, OnlineGradientDescent
-from innerloop.learners.prefix import LinearLearner
-from innerloop.studies.fu2023.ill_conditioned import steps_to_reach
+from innerloop.learners import GradientDescent, Newton, OnlineGradientDescent, Strided
+from innerloop.studies.fu2023.growth import explained, refined_matches
+from innerloop.studies.fu2023.ill_conditioned import small_directions, steps_to_reach
 from innerloop.studies.fu2023.layer_matches import fig3
 from innerloop.studies.fu2023.layer_trends import (
     Measure,
@@ -49,29 +48,8 @@ def lab() -> Lab:
     return Lab(study="fu2023/test", scale="smoke")
 
 
-@dataclass(frozen=True)
-class Strides(LinearLearner[Any]):
-    """A learner whose layers take several steps of another each."""
-
-    inner: LinearLearner[Any]
-    stride: int
-    steps: int = 7
-    traits = Traits()
-
-    def init(self, prompt: Prompt) -> Any:
-        return self.inner.init(prompt)
-
-    def step(self, prompt: Prompt, state: Any, k: int) -> Any:
-        for taken in range(k * self.stride, (k + 1) * self.stride):
-            state = self.inner.step(prompt, state, taken)
-        return state
-
-    def weights_of(self, state: Any) -> Tensor:
-        return self.inner.weights_of(state)
-
-
 def trends(
-    lab: Lab, learner: LinearLearner[Any], prompt: Prompt, layers: range = LAYERS
+    lab: Lab, learner: Learner[Any], prompt: Prompt, layers: range = LAYERS
 ) -> tuple[Trend, Trend]:
     """A learner's steps, as if they were layers, beside both algorithms."""
     both = {NEWTON: Newton(14), DESCENT: GradientDescent(150)}
@@ -81,7 +59,7 @@ def trends(
     return newton, descent
 
 
-def as_layers(learner: LinearLearner[Any], prompt: Prompt) -> Layers:
+def as_layers(learner: Learner[Any], prompt: Prompt) -> Layers:
     """A learner's steps, as if they were layers, in which no error falls."""
     queries = torch.randn(96, 30, 5, generator=torch.Generator().manual_seed(1))
     level = Measured(values=torch.ones(96, learner.steps + 1, 11), axes=("layer", "examples"))
@@ -105,7 +83,7 @@ def verdicts(lab: Lab, newton: Trend, descent: Trend) -> dict[str, str]:
 def test_layers_that_run_newton_have_the_papers_trends(
     lab: Lab, prompt: Prompt, per_layer: int
 ) -> None:
-    newton, descent = trends(lab, Strides(Newton(14), per_layer), prompt)
+    newton, descent = trends(lab, Strided(Newton(14), (per_layer,) * 7), prompt)
     assert newton.best.tolist() == [per_layer * layer for layer in LAYERS]
     assert set(verdicts(lab, newton, descent).values()) == {"confirmed"}
     (claim,) = [each for each in fig3.claims if each.name == "iterations-a-layer"]
@@ -114,17 +92,22 @@ def test_layers_that_run_newton_have_the_papers_trends(
     assert newton.fitted.tolist() == [float(per_layer * layer < 14) for layer in LAYERS]
 
 
-def test_layers_that_run_gradient_descent_do_not(lab: Lab, prompt: Prompt) -> None:
-    newton, descent = trends(lab, Strides(GradientDescent(70), 10), prompt)
-    assert descent.best.tolist() == [10 * layer for layer in LAYERS]
-    # By this they are told apart: Newton's matches grow as a logarithm, which is no exponential.
-    assert verdicts(lab, newton, descent)["errors-descent-exponential"] == "contradicted"
+@pytest.mark.parametrize("per_layer", [2, 3, 5, 10, 20])
+def test_layers_that_run_gradient_descent_do_not(lab: Lab, prompt: Prompt, per_layer: int) -> None:
+    """Their own matches are a line, and those of Newton's method a logarithm."""
+    strides = (per_layer,) * 7
+    newton, descent = trends(lab, Strided(GradientDescent(sum(strides)), strides), prompt)
+    assert descent.best.tolist() == [per_layer * layer for layer in LAYERS]
+    assert set(verdicts(lab, newton, descent).values()) == {"contradicted"}
+    matches = refined_matches(newton.similarity.values.mean(dim=0))  # (7,)
+    parts = explained(matches, torch.ones(7), NEWTON)
+    assert float(parts["logarithm"]) > 0.99
 
 
 def test_too_few_layers_conclude_nothing(prompt: Prompt) -> None:
     for layers, expected in ((4, {"inconclusive"}), (5, {"confirmed", "contradicted"})):
         lab = Lab(study="fu2023/test", scale="smoke")
-        newton, _ = trends(lab, Strides(Newton(7), 1), prompt, range(1, 1 + layers))
+        newton, _ = trends(lab, Strided(Newton(7), (1,) * 7), prompt, range(1, 1 + layers))
         as_descent = replace(newton, similarity=replace(newton.similarity, label=DESCENT))
         known = verdicts(lab, newton, as_descent)
         assert {known["errors-newton-linear"], known["errors-descent-exponential"]} == expected
@@ -152,6 +135,14 @@ def test_steps_to_reach() -> None:
     assert steps_to_reach(errors, torch.tensor([0.2, 0.2])).tolist() == [2.0, torch.inf]
 
 
+def test_small_directions_are_what_large_ones_leave() -> None:
+    """The error of weights that are right in the large directions and zero in the small ones."""
+    task = LinearRegression(dims=6, covariance=(100.0, 100.0, 100.0, 1.0, 1.0, 1.0))
+    xs = task.sample(4096, 7, generator=torch.Generator().manual_seed(2)).xs  # (B, n, d)
+    assert small_directions(6) == pytest.approx(3 / 303)
+    assert float(xs.square().sum(dim=-1).mean()) == pytest.approx(303, rel=0.05)
+
+
 @pytest.mark.parametrize("count", [1, 2, 13, 21, 401, 801])
 def test_steps_that_are_drawn(count: int) -> None:
     for steps in (linear_steps(count), logarithmic_steps(count)):
@@ -162,7 +153,7 @@ def test_steps_that_are_drawn(count: int) -> None:
 
 
 def test_the_table_of_similarities_holds_the_means(lab: Lab, prompt: Prompt) -> None:
-    newton, _ = trends(lab, Strides(Newton(7), 1), prompt)
+    newton, _ = trends(lab, Strided(Newton(7), (1,) * 7), prompt)
     table = newton.similarity.table().pivot(index="step", columns="layer", values="mean")
     assert list(table.columns) == list(range(1, 8))
     expected = newton.similarity.values.mean(dim=0).T  # (C, 7)

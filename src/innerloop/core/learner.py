@@ -90,6 +90,15 @@ class Learner(ABC, Generic[State]):
         raise NotSupportedError(f"{self.name} has no hidden states: it is not a model.")
 
     @property
+    def has_hidden_states(self) -> bool:
+        """Whether there are hidden states; a learner without is read as it is."""
+        try:
+            _ = self.hidden_states
+        except NotSupportedError:
+            return False
+        return True
+
+    @property
     def moving(self) -> MovingPart[State]:
         """The part of the state that the steps move, for iterative learners."""
         raise NotSupportedError(f"{self.name} has no moving part: it does not iterate.")

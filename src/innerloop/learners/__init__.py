@@ -14,6 +14,7 @@ from innerloop.learners.ols import OLS
 from innerloop.learners.online_gradient_descent import OnlineGradientDescent
 from innerloop.learners.ridge import Ridge
 from innerloop.learners.sherman_morrison import ShermanMorrison
+from innerloop.learners.strided import Strided
 from innerloop.learners.table import LEARNERS
 from innerloop.learners.tree import GreedyTree
 
@@ -35,4 +36,5 @@ __all__ = [
     "OnlineGradientDescent",
     "Ridge",
     "ShermanMorrison",
+    "Strided",
 ]

@@ -7,8 +7,11 @@ from matplotlib.axes import Axes
 
 from innerloop.analysis import drawing
 from innerloop.studies.fu2023.layer_trends import Measure, linear_steps, logarithmic_steps
-from innerloop.studies.fu2023.model_layers import DESCENT, NEWTON
+from innerloop.studies.fu2023.model_layers import DESCENT, LEAST, LSTM, MODEL, NEWTON, ONLINE
 from innerloop.studies.study import Tables
+
+ORDER = (MODEL, LSTM, NEWTON, DESCENT, ONLINE, LEAST)
+"""Models and algorithms have the same colours in all figures; layers have shades of their own."""
 
 
 def draw_similarity(
@@ -36,8 +39,8 @@ def draw_similarity(
 
 def draw_matches(axes: Axes, tables: Tables, measure: Measure) -> None:
     """The best match of each layer, in both algorithms, with the lines through what is fitted."""
-    for index, (algorithm, logarithmic) in enumerate(((NEWTON, False), (DESCENT, True))):
-        best = best_steps(tables, measure, algorithm)
+    for algorithm, logarithmic in ((NEWTON, False), (DESCENT, True)):
+        best, index = best_steps(tables, measure, algorithm), ORDER.index(algorithm)
         colour = drawing.COLOURS[index]
         axes.plot(
             list(best), list(best.values()), color=colour, marker=drawing.MARKERS[index],

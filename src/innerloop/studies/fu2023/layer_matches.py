@@ -2,28 +2,36 @@
 
 from typing import Any
 
+import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from innerloop.analysis import drawing
-from innerloop.analysis.matching import line
+from innerloop.analysis.matching import best_matches, line
 from innerloop.core.learner import Learner
 from innerloop.learners import GradientDescent
 from innerloop.studies.claim import Claim, between
 from innerloop.studies.fu2023 import layer_trends, model_layers
 from innerloop.studies.fu2023.heatmaps import draw_matches, draw_similarity
 from innerloop.studies.fu2023.layer_trends import MEASURES
-from innerloop.studies.fu2023.model_layers import DESCENT, MODEL, NEWTON
+from innerloop.studies.fu2023.model_layers import (
+    DESCENT,
+    MODEL,
+    NEWTON,
+    SMALLER,
+    smaller,
+)
+from innerloop.studies.fu2023.stand_ins import (
+    LAST_ERROR,
+    LEARNED,
+    MANY,
+    SLOW_NEWTON,
+    UNTRAINED,
+    excluded_by,
+)
 from innerloop.studies.lab import Lab
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Tables, declare
-from innerloop.training.families import Scale
-
-SMALLER: dict[Scale, str] = {
-    "smoke": "3 dimensions, 7 points, width 16, 2 layers, 20 steps; few prompts and steps of the "
-    "algorithms.",
-    "laptop": "5 dimensions, 11 points, width 64, 8 layers, 2000 steps of a faster optimiser; 20 "
-    "iterations of Newton's method and 400 of gradient descent.",
-}
 
 
 def choose_rate(lab: Lab, learner: Learner[Any]) -> GradientDescent:
@@ -50,6 +58,13 @@ def choose_rate(lab: Lab, learner: Learner[Any]) -> GradientDescent:
     return tried[best]
 
 
+def _slope(similarity: Tensor, chosen: Tensor) -> Tensor:
+    """The slope (..) of the line through the best matches at the layers (.., L) that are chosen."""
+    matches = best_matches(similarity).double()  # (.., L)
+    places = torch.arange(1, matches.shape[-1] + 1, dtype=torch.float64)  # (L,)
+    return line(places, matches, chosen)[0]
+
+
 def _draw_fig3(tables: Tables) -> Figure:
     figure, axes = drawing.panels(4, columns=2, size=(4.2, 3.4))
     draw_similarity(axes[0], tables, "SimE", NEWTON)
@@ -60,32 +75,39 @@ def _draw_fig3(tables: Tables) -> Figure:
     return figure
 
 
+_FIG3 = (
+    *layer_trends.trend_claims("SimE"),
+    Claim(
+        name="iterations-a-layer",
+        sentence="Each layer computes roughly three iterations of Newton's method.",
+        quantity="slope of the line through the best-matching iterations",
+        statistic=layer_trends.fitted(f"SimE, {NEWTON}", _slope),
+        criterion=between(2.0, 4.0, "three, read off a heatmap of whole numbers"),
+        paper="3",
+        premise=LEARNED,
+        excludes=(UNTRAINED, MANY, SLOW_NEWTON),
+    ),
+)
+
+
 @declare(
     paper="fu2023",
     id="fig3",
     also=("fig6", "fig8"),
     title="Layers match Newton's iterations linearly and gradient steps exponentially",
-    claims=(
-        *layer_trends.trend_claims("SimE"),
-        Claim(
-            name="iterations-a-layer",
-            sentence="Each layer computes roughly three iterations of Newton's method.",
-            quantity="slope of the line through the best-matching iterations",
-            statistic=layer_trends.fitted(f"SimE, {NEWTON}", lambda *fit: line(*fit)[0]),
-            criterion=between(2.0, 4.0, "three, read off a heatmap of whole numbers"),
-            paper="3",
-        ),
-    ),
+    claims=_FIG3,
+    nulls=excluded_by(_FIG3),
     draw=_draw_fig3,
     runs=model_layers.standard_runs,
-    minutes={"smoke": 0.2, "laptop": 5, "paper": 2500},
+    minutes={"smoke": 0.2, "laptop": 7, "desk": 150, "paper": 2500},
     smaller=SMALLER,
 )
 def fig3(lab: Lab) -> Measures:
     """SimE of every layer with every step of both algorithms, and the trend of the best."""
     layers = model_layers.read_layers(lab, MODEL)
     both = {**model_layers.algorithms(lab, NEWTON), DESCENT: choose_rate(lab, layers.learner)}
-    return layer_trends.measures_of(lab, layer_trends.trends_of(lab, layers, both, "SimE"))
+    trends = layer_trends.trends_of(lab, layers, both, "SimE")
+    return {**layer_trends.measures_of(lab, trends), LAST_ERROR: layers.last_error}
 
 
 def _draw_fig14(tables: Tables) -> Figure:
@@ -98,20 +120,25 @@ def _draw_fig14(tables: Tables) -> Figure:
     return figure
 
 
+_FIG14 = (*layer_trends.trend_claims("SimE"), *layer_trends.trend_claims("SimW"))
+
+
 @declare(
     paper="fu2023",
     id="fig14",
     also=("fig15",),
-    title="With one head a layer, layers match Newton's iterations as well",
-    claims=(*layer_trends.trend_claims("SimE"), *layer_trends.trend_claims("SimW")),
+    title="With one head per layer, layers match Newton's iterations as well",
+    claims=_FIG14,
+    nulls=excluded_by(_FIG14),
     draw=_draw_fig14,
     runs=lambda scale: {MODEL: trained("one-head-linear", scale)},
-    minutes={"smoke": 0.2, "laptop": 7, "paper": 2500},
-    smaller=SMALLER,
-    notes=("Gradient descent has the rate 1/L of each prefix.",),
+    minutes={"smoke": 0.2, "laptop": 9, "paper": 2500},
+    smaller=smaller("1 head"),
+    notes=(layer_trends.RATE,),
 )
 def fig14(lab: Lab) -> Measures:
     """SimE and SimW of every layer of a model with one head per layer."""
     layers = model_layers.read_layers(lab, MODEL)
     both = model_layers.algorithms(lab, NEWTON, DESCENT)
-    return layer_trends.measures_of(lab, layer_trends.trends_of(lab, layers, both, *MEASURES))
+    trends = layer_trends.trends_of(lab, layers, both, *MEASURES)
+    return {**layer_trends.measures_of(lab, trends), LAST_ERROR: layers.last_error}

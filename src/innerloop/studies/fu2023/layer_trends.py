@@ -13,20 +13,18 @@ import torch
 from torch import Tensor
 
 from innerloop.analysis import Measured, Statistic, best_matches, match_all
-from innerloop.analysis.matching import explained
 from innerloop.core.learner import Learner
 from innerloop.studies.claim import Claim, at_least
+from innerloop.studies.fu2023.growth import Curve, better, explained, refined_matches
 from innerloop.studies.fu2023.model_layers import DESCENT, NEWTON, Layers
+from innerloop.studies.fu2023.stand_ins import FIVE, GROWING, LEARNED, MANY, UNTRAINED
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures
 
 Measure = Literal["SimE", "SimW"]
 """Cosines of errors, and of induced weights: Fu et al. (2023), section 3.4."""
 MEASURES: tuple[Measure, ...] = ("SimE", "SimW")
-MORE_STEPS = (
-    "Gradient descent has the rate 1/L of each prefix. It has far more steps to choose a best "
-    "match from than Newton's method has, which is in its favour."
-)
+RATE = "Gradient descent has the rate 1/L of each prefix."
 """A note of figures that compare the two."""
 FEWEST = 5
 """Layers that tell a line from an exponential.
@@ -117,16 +115,18 @@ def trends_of(
 
 
 def measures_of(lab: Lab, trends: Trends) -> Measures:
-    """The measures of several trends; what lines explain of them is a table of its own.
+    """The measures of several trends; what curves explain of them is a table of its own.
 
     A note tells where too few layers can be fitted.
     """
-    rows: list[tuple[str, str, int, float, float]] = []
+    rows: list[dict[str, object]] = []
     measures: dict[str, Measured] = {}
     for (measure, algorithm), trend in trends.items():
         number = int(trend.fitted.sum())
-        steps, logarithms = explained(_places(trend.best), trend.best, trend.fitted)  # () each
-        rows.append((measure, algorithm, number, float(steps), float(logarithms)))
+        matches = refined_matches(trend.similarity.values.mean(dim=0))  # (L,)
+        parts = explained(matches, trend.fitted, algorithm)  # () each
+        own = {f"R^2 of {curve}": float(part) for curve, part in parts.items()}
+        rows.append({"measure": measure, "algorithm": algorithm, "layers": number, **own})
         measures |= {trend.name: trend.similarity, **trend.by_layer()}
         if number < FEWEST:
             lab.note(
@@ -134,14 +134,8 @@ def measures_of(lab: Lab, trends: Trends) -> Measures:
                 f"fitted at {number} layers only. Nothing is concluded of their trend from fewer "
                 f"than {FEWEST}."
             )
-    columns = ["measure", "algorithm", "layers", "R^2 of a line", "R^2 of an exponential"]
-    lab.table("fits", pd.DataFrame(rows, columns=columns), by_seed=True)
+    lab.table("fits", pd.DataFrame(rows), by_seed=True)
     return measures
-
-
-def _places(matches: Tensor) -> Tensor:
-    """The numbers (L,) of the layers that have matches (.., L)."""
-    return torch.arange(1, matches.shape[-1] + 1, dtype=torch.float64)
 
 
 def over_layers(values: Tensor, chosen: Tensor) -> Tensor:
@@ -159,63 +153,69 @@ def nearer_newton(other: str, measure: Measure = "SimE") -> Claim:
         "match, mean over the layers in which the error falls",
         statistic=lambda m: over_layers(m[one] - m[two], m["compared"]),
         criterion=at_least(0.0, "the paper's curve of Newton's method is the uppermost"),
+        premise=LEARNED,
+        excludes=(UNTRAINED, MANY, GROWING),
     )
 
 
-def fitted(name: str, number: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Statistic:
-    """A number of the places and best steps (.., L) of a trend, and of which of them are fitted.
+def fitted(name: str, number: Callable[[Tensor, Tensor], Tensor]) -> Statistic:
+    """A number of a trend's similarities (.., L, C), and of which layers (.., L) are fitted.
 
     NaN, which concludes nothing, where too few layers can be fitted.
     """
 
     def statistic(m: Mapping[str, Tensor]) -> Tensor:
-        matches, chosen = best_matches(m[name]).double(), m[f"{name}, fitted"]  # (.., L) each
-        value = number(_places(matches), matches, chosen)  # (..)
-        return torch.where(chosen.sum(dim=-1) < FEWEST, torch.nan, value)
+        chosen = m[f"{name}, fitted"]  # (.., L)
+        return torch.where(chosen.sum(dim=-1) < FEWEST, torch.nan, number(m[name], chosen))
 
     return statistic
 
 
-def linear(places: Tensor, matches: Tensor, chosen: Tensor) -> Tensor:
-    """How much more a line explains of the matches than of their logarithms."""
-    steps, logarithms = explained(places, matches, chosen)  # (..) each
-    return steps - logarithms
-
-
 def trend_claims(measure: Measure) -> tuple[Claim, ...]:
-    """Layers are like Newton's iterations; these grow in a line, gradient steps exponentially."""
+    """Newton's iterations grow in a line from layer to layer, gradient steps exponentially."""
     word = {"SimE": "errors", "SimW": "weights"}[measure]
     return (
-        Claim(
-            name=f"{word}-like-newton",
-            sentence=f"The layers' {word} are very like those of Newton's iterations.",
-            quantity=f"{measure} with the best-matching iteration, mean over the layers in which "
-            "the error falls",
-            statistic=lambda m: over_layers(m[f"{measure}, {NEWTON}, at best"], m["falling"]),
-            criterion=at_least(
-                0.9,
-                "the paper calls the similarity very high; at a cosine of 0.9 a fifth of the "
-                "square is not shared",
-            ),
-        ),
-        Claim(
+        _grows(
+            NEWTON, "line", measure,
             name=f"{word}-newton-linear",
-            sentence="The best-matching Newton iteration grows linearly from layer to layer, not "
-            "exponentially.",
-            quantity=f"R^2 of a line through the iterations matched by {measure}, less that of a "
-            "line through their logarithm, over the layers in which the error falls (but those "
-            "that match the last iteration run)",
-            statistic=fitted(f"{measure}, {NEWTON}", linear),
-            criterion=at_least(0.0, "the line fits better where the growth is linear"),
+            sentence="The best-matching Newton iteration grows linearly from layer to layer.",
+            compared="iterations",
+            others="an exponential or a logarithm",
         ),
-        Claim(
+        _grows(
+            DESCENT, "exponential", measure,
             name=f"{word}-descent-exponential",
             sentence="The best-matching number of gradient steps grows exponentially.",
-            quantity=f"R^2 of a line through the logarithm of the steps matched by {measure}, less "
-            "that of a line through the steps themselves",
-            statistic=fitted(f"{measure}, {DESCENT}", lambda *fit: -linear(*fit)),
-            criterion=at_least(0.0, "the line fits better where the growth is exponential"),
+            compared="logarithms of the steps",
+            others="a line or a logarithm of the layer",
         ),
+    )  # fmt: skip
+
+
+def _grows(
+    algorithm: str, curve: Curve, measure: Measure, *, name: str, sentence: str, compared: str,
+    others: str,
+) -> Claim:  # fmt: skip
+    """The best matches of an algorithm grow as one curve and not as the others."""
+    article = "an" if curve == "exponential" else "a"
+    return Claim(
+        name=name,
+        sentence=sentence,
+        quantity=f"part of the variance of the {compared} matched by {measure} (between whole "
+        f"ones) that {article} {curve} explains, less the part that {others} does, whichever is "
+        "more; over the layers in which the error falls (but those that match the last step run)",
+        statistic=fitted(
+            f"{measure}, {algorithm}",
+            lambda similarity, chosen: better(
+                curve, refined_matches(similarity), chosen, algorithm
+            ),
+        ),
+        criterion=at_least(
+            0.0, "of three curves with two parameters each, the right one fits best"
+        ),
+        premise=LEARNED,
+        # Steps that grow by a factor converge as fast as Newton's method: of them it is true.
+        excludes=(UNTRAINED, FIVE, MANY),
     )
 
 
