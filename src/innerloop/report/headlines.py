@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from innerloop.report.words import SIGNS, VERDICTS, count, measured, number
-from innerloop.studies.claim import Judged, Verdict
+from innerloop.studies.claim import Judged
 from innerloop.studies.result import Result
 
 DECIDED = ("confirmed", "contradicted", "inconclusive")
@@ -87,6 +87,6 @@ def blocks(results: Sequence[Result]) -> list[str]:
     ]
 
 
-def _counts(verdicts: Sequence[Verdict]) -> str:
+def _counts(verdicts: Sequence[str]) -> str:
     number = Counter(verdicts)
     return ", ".join(f"{number[one]} {one}" for one in VERDICTS if number[one]) or "none"
