@@ -16,6 +16,7 @@ from torch import Tensor
 
 from innerloop.analysis.similarity import counted_positions
 from innerloop.core.chunks import in_parts, rows_within_budget
+from innerloop.core.components import Components
 from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner, Traits
@@ -93,6 +94,11 @@ class ReadoutLearner(Learner[ReadoutState]):
     def hidden_states(self) -> HiddenStates[ReadoutState]:
         """The model's."""
         return self.learner.hidden_states.inside(lambda state: state.inner)
+
+    @property
+    def components(self) -> Components:
+        """The model's."""
+        return self.learner.components
 
     @property
     def moving(self) -> MovingPart[ReadoutState]:

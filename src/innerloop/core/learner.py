@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from pydantic.fields import FieldInfo
 from torch import Tensor
 
+from innerloop.core.components import Components
 from innerloop.core.errors import NotSupportedError
 from innerloop.core.prompt import Prompt
 from innerloop.core.state_parts import HiddenStates, MovingPart
@@ -88,6 +89,13 @@ class Learner(ABC, Generic[State]):
     def hidden_states(self) -> HiddenStates[State]:
         """The hidden states, for models: what probes read and readouts are fitted to."""
         raise NotSupportedError(f"{self.name} has no hidden states: it is not a model.")
+
+    @property
+    def components(self) -> Components:
+        """Its heads, MLPs and residual stream, for models: what can be patched and ablated."""
+        raise NotSupportedError(
+            f"{self.name} has no components that hooks can reach: it is not a model."
+        )
 
     @property
     def moving(self) -> MovingPart[State]:
