@@ -39,10 +39,8 @@ class Ablation:
     def change(self) -> Measured:
         """What each ablation adds to the error, on each prompt."""
         several = (1,) * len(self.errors.axes)
-        whole = replace(
-            self.errors, values=self.intact.values.reshape(-1, *several), counted=None
-        )  # fmt: skip
-        return self.errors - whole
+        whole = self.intact.values.reshape(-1, *several)  # (P, 1..)
+        return replace(self.errors, values=self.errors.values - whole, scale="linear")
 
 
 @torch.no_grad()

@@ -70,6 +70,11 @@ def direct_attribution(
     prompt, _ = cut(prompt, prefix)
     if not 0 <= output < prompt.outputs:
         raise ConfigurationError(f"output is {output}, the prompt has {prompt.outputs} from 0 on.")
+    if not learner.components.complete:
+        raise NotSupportedError(
+            f"{learner.name} has no residual stream that heads and MLPs alone add to, or hooks do "
+            "not reach all of them: there are no direct parts. Ablate or patch instead."
+        )
     total = steps_of(learner, steps)
     places = [
         place

@@ -104,6 +104,10 @@ class Components:
     norms: Sequence[nn.Module] = ()
     """The norms that the residual stream itself goes through, not those before a component."""
 
+    complete: bool = False
+    """Whether heads and MLPs add all that the residual stream holds beside the embedded prompt and
+    constants: what direct attribution rests on."""
+
     def places(self, kind: Kind, steps: int) -> list[Place]:
         """All places of a kind in a run of so many steps, in order."""
         phases = range(-1, steps + 1)

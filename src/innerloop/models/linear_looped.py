@@ -176,7 +176,7 @@ class LinearLoopedTransformer(Model[Tensor, LinearLoopedConfig]):
                 ),
             ]  # fmt: skip
 
-        return Components(taps=taps)
+        return Components(taps=taps, complete=True)
 
     @property
     def moving(self) -> MovingPart[Tensor]:

@@ -172,7 +172,8 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
             before = [input_tap(self.embedding)] if k == -1 else []
             return before + transformer_taps(backbone, k, steps)
 
-        return Components(taps=taps, norms=(backbone.loop_norm, backbone.final_norm))
+        norms = (backbone.loop_norm, backbone.final_norm)
+        return Components(taps=taps, norms=norms, complete=True)
 
     @property
     def moving(self) -> MovingPart[BackboneState]:
