@@ -206,6 +206,9 @@ def test_without_anything_from_some_step_on() -> None:
         silent = run_edited(
             model, prompt, lambda place, value: torch.zeros_like(value), kinds=("mlp",)
         )[:, -1, 0]
+    everywhere = ablate(model, prompt, TASK, component="mlp", kind="zero", span="all").errors
+    assert everywhere.ticks["step"] == ["all"]
+    torch.testing.assert_close(everywhere.values[:, 0], onward.values[:, 0])
     expected = (silent - prompt.ys[:, -1, 0]).square() / TASK.scale_at(POINTS)[-1]
     torch.testing.assert_close(onward.values[:, 0], expected)
 

@@ -13,6 +13,7 @@ from innerloop.analysis.forgetting import forgetting
 from innerloop.analysis.identify import Identification, identify
 from innerloop.analysis.identify_figure import draw_identification
 from innerloop.analysis.induced import induced_weights
+from innerloop.analysis.inside_figure import draw_attention, draw_inside, draw_places
 from innerloop.analysis.intervals import Averages, Estimate, Interval, Statistic, estimate
 from innerloop.analysis.matching import best_matches, match, match_all
 from innerloop.analysis.measured import Measured, difference, ratio
@@ -52,8 +53,11 @@ __all__ = [
     "default_candidates",
     "difference",
     "direct_attribution",
+    "draw_attention",
     "draw_error_curve",
     "draw_identification",
+    "draw_inside",
+    "draw_places",
     "drawing",
     "error",
     "error_curve",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from innerloop.analysis.measured import Measured
 from innerloop.analysis.places import (
     Cell,
     Component,
+    Span,
     Tokens,
     cut,
     make_grid,
@@ -51,7 +52,7 @@ def ablate(
     *,
     component: Component = "head",
     kind: Literal["mean", "zero"] = "mean",
-    span: Literal["only", "onward"] = "only",
+    span: Span = "only",
     at_steps: Sequence[int] | None = None,
     tokens: Tokens = "all",
     prefix: int = -1,
@@ -61,15 +62,17 @@ def ablate(
 
     The mean is taken at each step and token by itself: what a component says whatever the prompt is
     stays, and what it says of this prompt goes. A row is a step (a layer or a loop, from 0); `span`
-    ablates it at this step only, or at this step and all later ones.
+    ablates it at this step only, at this step and all later ones, or at all steps, in one row.
     """
     if kind not in ("mean", "zero"):
         raise ConfigurationError(unknown("kind of ablation", kind, ("mean", "zero")))
-    if span not in ("only", "onward"):
-        raise ConfigurationError(unknown("span", span, ("only", "onward")))
+    if span not in get_args(Span):
+        raise ConfigurationError(unknown("span", span, get_args(Span)))
     scale = float(task.scale_at(prompt.points)[cut(prompt, prefix)[1]])
     prompt, _ = cut(prompt, prefix)
-    grid = make_grid(learner, prompt, component, steps=steps, at_steps=at_steps, tokens=tokens)
+    grid = make_grid(
+        learner, prompt, component, steps=steps, at_steps=at_steps, tokens=tokens, span=span
+    )
     rows = rows_at_once(learner, prompt, grid.places)
     sums: dict[Place, Tensor] = {}
     whole: list[Tensor] = []
@@ -94,7 +97,7 @@ def ablate(
         ]  # (b, k) each
         return _squared(torch.cat(found), prompt) / scale  # (P,)
 
-    each = torch.stack([errors(cell) for cell in grid.cells(onward=span == "onward")], dim=1)
+    each = torch.stack([errors(cell) for cell in grid.cells()], dim=1)
     values = each.reshape(prompt.batch, *grid.shape)  # (P, ..)
     missing = values.isnan()  # (P, ..)
     return Ablation(

@@ -197,9 +197,12 @@ def heatmap(
     columns: Sequence[object],
     best: Mapping[int, int] | None = None,
     limits: tuple[float, float] = (0.0, 1.0),
-    bar: str = "",
+    bar: str | None = "",
 ) -> None:
-    """Values (rows, columns) as colours, row 0 below; `best` frames one row of each column."""
+    """Values (rows, columns) as colours, row 0 below; `best` frames one row of each column.
+
+    `bar` names the bar of colours; None draws none.
+    """
     image = axes.imshow(
         values, aspect="auto", origin="lower", cmap="viridis", vmin=limits[0], vmax=limits[1]
     )
@@ -215,7 +218,8 @@ def heatmap(
             )  # fmt: skip
     figure = axes.figure
     assert isinstance(figure, Figure)
-    figure.colorbar(image, ax=axes, shrink=0.85, label=bar)
+    if bar is not None:
+        figure.colorbar(image, ax=axes, shrink=0.85, label=bar)
     axes.tick_params(labelsize=8, which="both")
 
 

@@ -110,7 +110,7 @@ def patch(
     if tokens is None:
         tokens = "each" if component == "residual" else "all"
     grid = make_grid(learner, clean, component, steps=steps, at_steps=at_steps, tokens=tokens)
-    cells = grid.cells(numbers=numbers)
+    cells = grid.cells(numbers)
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
     for which, wrong in in_parts(corrupted, rows_at_once(learner, clean, grid.places)):
         right = clean.select(which)

@@ -23,6 +23,8 @@ Component = Literal["head", "attention", "mlp", "residual"]
 stream behind a block, and first of all the embedded prompt."""
 Tokens = Literal["all", "each"] | Sequence[int]
 """All tokens at once, each by itself, or each of these by itself."""
+Span = Literal["only", "onward", "all"]
+"""What a row replaces: its own step only, its step and all later ones, or all in one row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,30 +58,30 @@ class Cell:
 class Grid:
     """The cells of a heatmap: one row per place, then heads, then tokens."""
 
-    places: Sequence[Place]
+    rows: Sequence[Sequence[Place]]
+    """The places that are replaced together, for each row."""
     axes: tuple[str, ...]
     ticks: Mapping[str, Sequence[Any]]
     heads: Sequence[int | None]
     tokens: Sequence[int | None]
 
     @property
+    def places(self) -> list[Place]:
+        """All places, each once."""
+        return list(dict.fromkeys(place for row in self.rows for place in row))
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Its size along each axis."""
         return tuple(len(self.ticks[axis]) for axis in self.axes)
 
-    def cells(
-        self, *, onward: bool = False, numbers: Sequence[int] | None = None
-    ) -> list[Cell | None]:
-        """All cells in order; with `onward`, each row's places and all later ones together.
-
-        None where a block has fewer heads than others.
-        """
-        rows = [self.places[i:] if onward else [place] for i, place in enumerate(self.places)]
+    def cells(self, numbers: Sequence[int] | None = None) -> list[Cell | None]:
+        """All cells in order; None where the blocks of a row have fewer heads than others."""
         return [
             Cell(frozenset(row), head, token, numbers)
-            if head is None or head < row[0].heads
+            if head is None or head < min(place.heads for place in row)
             else None
-            for row, head, token in product(rows, self.heads, self.tokens)
+            for row, head, token in product(self.rows, self.heads, self.tokens)
         ]
 
 
@@ -91,10 +93,17 @@ def make_grid(
     steps: int | None,
     at_steps: Sequence[int] | None,
     tokens: Tokens,
+    span: Span = "only",
 ) -> Grid:
     """The grid of a component at some steps, by default at all of them."""
     places = places_of(learner, component, steps=steps, at_steps=at_steps)
-    axes, ticks = ["step"], {"step": row_names(places, steps_of(learner, steps))}
+    rows: list[list[Place]] = [[place] for place in places]
+    names = row_names(places, steps_of(learner, steps))
+    if span == "onward":
+        rows = [list(places[i:]) for i in range(len(places))]
+    elif span == "all":
+        rows, names = [places], ["all"]
+    axes, ticks = ["step"], {"step": names}
     heads: list[int | None] = [None]
     if component == "head":
         heads = list(range(max(place.heads for place in places)))
@@ -113,7 +122,7 @@ def make_grid(
                 )
         axes = [*axes, "token"]
         ticks = {**ticks, "token": [names[token] for token in chosen if token is not None]}
-    return Grid(places=places, axes=tuple(axes), ticks=ticks, heads=heads, tokens=chosen)
+    return Grid(rows=rows, axes=tuple(axes), ticks=ticks, heads=heads, tokens=chosen)
 
 
 def places_of(
