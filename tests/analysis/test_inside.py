@@ -144,6 +144,18 @@ def test_a_token_of_a_causal_model_reaches_no_earlier_prediction() -> None:
     torch.testing.assert_close(found.clean, predict(model, clean)[:, 1].detach())
 
 
+def test_tokens_may_go_together() -> None:
+    model, clean, corrupted = MODELS["loop"](), draw(), draw(seed=1)
+    whole = patch(model, clean, corrupted, component="residual", tokens=[range(7), [1, 3], 6])
+    assert whole.grid.ticks["token"] == ["x0..x3", "y0..y1", "x3"]
+    everything = patch(model, clean, corrupted, component="residual", tokens="all")
+    torch.testing.assert_close(whole.predictions[:, :, 0], everything.predictions)
+    # Outputs of the first two examples enter with their own tokens.
+    mixed = torch.cat([clean.ys[:, :2], corrupted.ys[:, 2:]], dim=1)
+    expected = predict(model, Prompt(xs=corrupted.xs, ys=mixed))[:, -1].detach()
+    torch.testing.assert_close(whole.predictions[:, 0, 1], expected)
+
+
 def test_one_head_is_patched_by_itself() -> None:
     model, clean, corrupted = MODELS["loop"](), draw(), draw(seed=1)
     found = patch(model, clean, corrupted, at_steps=[1], tokens=[6])
@@ -328,6 +340,7 @@ CALLS: dict[str, tuple[Callable[[AnyModel, Any], Any], type[Exception], str]] = 
         lambda m, p: attention_patterns(m, p, at_steps=[7]), ConfigurationError, "from 0 to 2",
     ),
     "token": (lambda m, p: patch(m, p, p, tokens=[9]), ConfigurationError, "no token 9"),
+    "no tokens": (lambda m, p: patch(m, p, p, tokens=[[]]), ConfigurationError, "is empty"),
     "tokens": (lambda m, p: patch(m, p, p, tokens=WRONG), ConfigurationError, "'wrong'"),
     "prefix": (lambda m, p: ablate(m, p, TASK, prefix=4), ConfigurationError, "expected 0 to 3"),
     "kind": (lambda m, p: ablate(m, p, TASK, kind=WRONG), ConfigurationError, "'wrong'"),

@@ -21,8 +21,9 @@ from innerloop.core.prompt import Prompt
 Component = Literal["head", "attention", "mlp", "residual"]
 """head: each head by itself; attention: all heads of a block at once; mlp; residual: the residual
 stream behind a block, and first of all the embedded prompt."""
-Tokens = Literal["all", "each"] | Sequence[int]
-"""All tokens at once, each by itself, or each of these by itself."""
+Tokens = Literal["all", "each"] | Sequence[int | Sequence[int]]
+"""All tokens at once, each by itself, or those of a list, in which several may go together:
+[[1, 3, 5], 6] are two columns."""
 Span = Literal["only", "onward", "all"]
 """What a row replaces: its own step only, its step and all later ones, or all in one row."""
 
@@ -34,7 +35,7 @@ class Cell:
     places: frozenset[Place]
     head: int | None = None
     """None: all."""
-    token: int | None = None
+    tokens: Sequence[int] | None = None
     """None: all."""
     numbers: Sequence[int] | None = None
     """Of the residual stream's D numbers; None: all."""
@@ -45,11 +46,12 @@ class Cell:
         def put(place: Place, value: Tensor) -> Tensor | None:
             if place not in self.places:
                 return None
-            chosen = torch.zeros_like(value[0], dtype=torch.bool)  # (T, h, s) or (T, D)
-            part = chosen if self.token is None else chosen[self.token : self.token + 1]
-            part = part if self.head is None else part[:, self.head]  # (t, s) or (t, D)
-            part[..., slice(None) if self.numbers is None else list(self.numbers)] = True
-            return torch.where(chosen, source(place, value), value)
+            # One axis at a time: torch would join two lists of places into pairs.
+            token, part = (torch.zeros_like(value[0], dtype=torch.bool) for _ in range(2))
+            token[slice(None) if self.tokens is None else list(self.tokens)] = True
+            inner = part if self.head is None else part[:, self.head]  # (T, s) or (T, D)
+            inner[..., slice(None) if self.numbers is None else list(self.numbers)] = True
+            return torch.where(token & part, source(place, value), value)
 
         return put
 
@@ -63,7 +65,7 @@ class Grid:
     axes: tuple[str, ...]
     ticks: Mapping[str, Sequence[Any]]
     heads: Sequence[int | None]
-    tokens: Sequence[int | None]
+    tokens: Sequence[Sequence[int] | None]
 
     @property
     def places(self) -> list[Place]:
@@ -78,10 +80,10 @@ class Grid:
     def cells(self, numbers: Sequence[int] | None = None) -> list[Cell | None]:
         """All cells in order; None where the blocks of a row have fewer heads than others."""
         return [
-            Cell(frozenset(row), head, token, numbers)
+            Cell(frozenset(row), head, tokens, numbers)
             if head is None or head < min(place.heads for place in row)
             else None
-            for row, head, token in product(self.rows, self.heads, self.tokens)
+            for row, head, tokens in product(self.rows, self.heads, self.tokens)
         ]
 
 
@@ -108,21 +110,35 @@ def make_grid(
     if component == "head":
         heads = list(range(max(place.heads for place in places)))
         axes, ticks = [*axes, "head"], {**ticks, "head": heads}
-    names = token_names(learner, prompt)
-    chosen: list[int | None] = [None]
-    if not isinstance(tokens, str) or tokens != "all":
-        every = range(len(names))
-        chosen = list(every if isinstance(tokens, str) else tokens)
-        if isinstance(tokens, str) and tokens != "each":
-            raise ConfigurationError(unknown("choice of tokens", tokens, ("all", "each")))
-        for token in chosen:
-            if token not in every:
-                raise ConfigurationError(
-                    f"there is no token {token}: the prompt has {len(names)}, counted from 0."
-                )
-        axes = [*axes, "token"]
-        ticks = {**ticks, "token": [names[token] for token in chosen if token is not None]}
+    chosen: Sequence[Sequence[int] | None] = [None]
+    if tokens != "all":
+        known = token_names(learner, prompt)
+        groups = _groups(tokens, len(known))
+        axes, chosen = [*axes, "token"], groups
+        ticks = {**ticks, "token": [_span_name([known[token] for token in one]) for one in groups]}
     return Grid(rows=rows, axes=tuple(axes), ticks=ticks, heads=heads, tokens=chosen)
+
+
+def _groups(tokens: Tokens, number: int) -> list[list[int]]:
+    """The tokens of each column, of a prompt with so many."""
+    if isinstance(tokens, str):
+        if tokens != "each":
+            raise ConfigurationError(unknown("choice of tokens", tokens, ("all", "each")))
+        return [[token] for token in range(number)]
+    groups = [[one] if isinstance(one, int) else list(one) for one in tokens]
+    for token in (token for group in groups for token in group):
+        if not 0 <= token < number:
+            raise ConfigurationError(
+                f"there is no token {token}: the prompt has {number}, counted from 0."
+            )
+    if not groups or not all(groups):
+        raise ConfigurationError("a list of tokens is empty: name one at least, or take 'all'.")
+    return groups
+
+
+def _span_name(names: Sequence[str]) -> str:
+    """`y3` of one, `y0..y9` of several."""
+    return names[0] if len(names) == 1 else f"{names[0]}..{names[-1]}"
 
 
 def places_of(
