@@ -25,6 +25,7 @@ from innerloop.analysis.intervals import CONFIDENCE, DRAWS, occurrences, resampl
 from innerloop.analysis.matching import Progression, progression
 from innerloop.analysis.similarity import counted_positions, weight_cosines
 from innerloop.core.errors import ConfigurationError
+from innerloop.core.expects import expect_learner, expect_task
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
 from innerloop.core.task import Task
@@ -111,6 +112,8 @@ def identify(
     Without candidates: all families of `default_candidates`. The ranking is by SPD, the squared
     prediction difference over the task's scale; intervals are over prompts.
     """
+    expect_learner(learner)
+    expect_task(task)
     if prompts < 2 or draws < 1:
         raise ConfigurationError(
             f"{prompts} prompts and {draws} draws: expected at least 2 and 1, to have an interval."

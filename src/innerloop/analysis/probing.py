@@ -24,7 +24,9 @@ from innerloop.analysis.probe_features import (
 )
 from innerloop.analysis.probe_program import ProbeSettings
 from innerloop.analysis.probe_ridge import RidgeSettings
+from innerloop.core.arguments import expect_function
 from innerloop.core.errors import ConfigurationError, NotSupportedError, PromptError
+from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.learners.ols import OLS
@@ -119,6 +121,10 @@ def probe(
     prefixes all but the empty one; a learner that is not causal has the last prefix only. `axis`
     names the steps.
     """
+    expect_learner(learner)
+    for one in [prompts, *(each for each in (held_out, control) if each is not None)]:
+        expect_prompt(one)
+    expect_function("target", target, "of a prompt, such as il.analysis.moment")
     if held_out is None:
         if prompts.batch < 2:
             raise PromptError("one prompt cannot be split: give two at least, or held-out prompts.")

@@ -19,6 +19,7 @@ from innerloop.analysis.intervals import DRAWS, Averages, Interval, ends
 from innerloop.analysis.measured import Measured
 from innerloop.core.chunks import map_prompts, rows_within_budget
 from innerloop.core.errors import PromptError
+from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -137,6 +138,8 @@ def cosines(one: Tensor, other: Tensor) -> Tensor:
 @torch.no_grad()
 def predict_in_parts(learner: Learner[Any], prompt: Prompt, *, steps: int | None = None) -> Tensor:
     """Predictions (P, n[, q], k), so many prompts at a time that memory stays bounded."""
+    expect_learner(learner)
+    expect_prompt(prompt)
     rows = rows_within_budget(bytes_asked(learner, prompt, prompt.asked.shape[2]))
     return map_prompts(lambda part: predict(learner, part, steps=steps), prompt, rows=rows)
 

@@ -9,6 +9,7 @@ import torch
 
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, PromptError
+from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.iterate import trajectory
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -90,6 +91,9 @@ def verify(
     An error is |circuit - algorithm| / max(1, |algorithm|). Positions that the prompt does not
     score are left out. Without steps both take their own number, which must be the same.
     """
+    for learner in (circuit, algorithm):
+        expect_learner(learner)
+    expect_prompt(prompt)
     if steps is None and circuit.steps != algorithm.steps:
         raise ConfigurationError(
             f"{circuit.name} takes {circuit.steps} steps and {algorithm.name} {algorithm.steps}: "
