@@ -68,7 +68,9 @@ def test_a_gpt_of_forty_lines(example: dict[str, Any]) -> None:
     assert example["model"].training, "the model's own flag is left as it was"
 
 
-def test_three_lines_are_enough(example: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_three_lines_are_enough(
+    example: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     (three,) = sections()["Your own model in three lines"]
     assert lines_of(three) == 3
     run(three, {"model": example["model"]})
@@ -97,7 +99,9 @@ def test_a_transformer_encoder(example: dict[str, Any]) -> None:
 
 
 def test_a_gpt2_of_transformers(example: dict[str, Any]) -> None:
-    pytest.importorskip("transformers", reason="transformers is not installed: innerloop[transformers]")
+    pytest.importorskip(
+        "transformers", reason="transformers is not installed: innerloop[transformers]"
+    )
     names = dict(example)
     (block,) = sections()["A GPT-2 of `transformers`"]
     run(block, names)

@@ -63,17 +63,25 @@ class TokenForm:
                 )
         return several
 
-    def places(self, prompt: Prompt, tokens: int) -> range | list[int]:
-        """Where the n xs stand among so many tokens."""
+    def count(self, prompt: Prompt) -> int:
+        """T, the tokens that the module is given: the second axis of its first argument."""
+        first = self.arguments(prompt.select(slice(0, 1)))[0]  # (1, T, ..)
+        return first.shape[1] if first.ndim > 1 else 0
+
+    def places(self, prompt: Prompt, tokens: int | None = None) -> range | list[int]:
+        """Where the n xs stand among so many tokens; by default those that the module is given."""
         points = prompt.points
         if self.x_tokens is not None:
             places = list(self.x_tokens(points))
-            if len(places) == points and 0 <= min(places) <= max(places) < tokens:
+            # The module may have added tokens of its own, so without a number there is no last.
+            beyond = max(places, default=0) + 1 if tokens is None else tokens
+            if len(places) == points and 0 <= min(places) <= max(places) < beyond:
                 return places
             raise ConfigurationError(
-                f"x_tokens gives {places} for {points} points, expected {points} places among "
-                f"{tokens} tokens."
+                f"x_tokens gives {len(places)} places, {places[:1]} to {places[-1:]}, expected "
+                f"one for each of {points} points, among {beyond} tokens."
             )
+        tokens = self.count(prompt) if tokens is None else tokens
         if tokens == points:
             return range(points)
         if tokens in (2 * points - 1, 2 * points):

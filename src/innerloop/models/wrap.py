@@ -4,7 +4,7 @@ Shapes, beside those of a prompt: T tokens, D width, c outputs of the module per
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -61,13 +61,14 @@ class WrappedModule(Learner[WrappedState]):
         form: TokenForm,
         read: Read | None,
         causal: bool | None,
+        traits: Traits,
         steps: int,
         name: str,
         device: torch.device | None,
     ) -> None:
         self.module, self.layers, self.head, self.form = module, layers, head, form
         self.steps = steps
-        self.traits = Traits(causal=causal is not False)
+        self.traits = replace(traits, causal=causal is not False)
         self._name, self._read, self._causal, self._device = name, read, causal, device
         self._head_fits = False
         named = [part for part in (*layers, *head) if isinstance(part, nn.Module)]
@@ -113,7 +114,7 @@ class WrappedModule(Learner[WrappedState]):
             )
         return HiddenStates(
             features=self._features,
-            input_tokens=lambda prompt: self.form.places(prompt, self._token_count(prompt)),
+            input_tokens=self.form.places,
             readout_inputs=lambda prompt, state: self._apply(self.head[:-1], state.asked[0]),
         )
 
@@ -132,11 +133,6 @@ class WrappedModule(Learner[WrappedState]):
             "belong to no one prompt. Ask without queries, and wrap what looks ahead with "
             "causal=False."
         )
-
-    def _token_count(self, prompt: Prompt) -> int:
-        """T, by the module's first argument."""
-        first = self.form.arguments(prompt.select(slice(0, 1)))[0]
-        return first.shape[1] if first.ndim > 1 else 0
 
     @torch.no_grad()
     def _run(self, prompt: Prompt) -> WrappedState:
@@ -284,6 +280,7 @@ def wrap(
     read: Read | None = None,
     x_tokens: Places | None = None,
     causal: bool | None = None,
+    traits: Traits | None = None,
     steps: int | None = None,
     name: str | None = None,
     device: torch.device | str | None = None,
@@ -304,6 +301,7 @@ def wrap(
     - `x_tokens`: where the xs stand among the tokens, as a function of n, if not every (other) one.
     - `causal`: whether one pass answers all prefixes. None: found out at the first prompt; what
       looks ahead is run on every prefix by itself. False: known to look ahead.
+    - `traits`: what else it promises, such as `Traits(order_invariant=True)` of a set transformer.
     - `device`: where the module is moved to, as by `module.to(device)`.
     """
     _require_callable(module)
@@ -324,11 +322,13 @@ def wrap(
         )
     if isinstance(module, nn.Module) and device is not None:
         module.to(device)
+    promised = Traits() if traits is None else traits
     kind = getattr(module, "__name__", type(module).__name__)  # of a function, of a module
     return WrappedModule(
         module, layers=named, head=tuple(find_part(module, part) for part in several), form=form,
-        read=read, causal=False if form.shows_answers else causal,
-        steps=len(named) if steps is None else steps, name=kind if name is None else name,
+        read=read, causal=False if form.shows_answers or not promised.causal else causal,
+        traits=promised, steps=len(named) if steps is None else steps,
+        name=kind if name is None else name,
         device=None if device is None else torch.device(device),
     )  # fmt: skip
 
