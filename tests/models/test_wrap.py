@@ -358,7 +358,7 @@ BAD_WRAPS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a number as a layer": (lambda: il.wrap(Descent(), layers=[3]), "3 is no part"),  # pyright: ignore
     "a head without layers": (lambda: il.wrap(Descent(), head="sum"), "name these, too"),
-    "steps without layers": (lambda: il.wrap(Descent(), steps=3), "name layers"),
+    "steps without layers": (lambda: il.wrap(Descent(), steps=3), "name these, too"),
     "no steps": (lambda: il.wrap(Descent(), layers="body.h", steps=0), "steps is 0"),
     "an unknown form": (lambda: il.wrap(Descent(), prompts="interleaved"), "'interleave'?"),  # pyright: ignore
     "a number for a form": (lambda: il.wrap(Descent(), prompts=2), "prompts is a int"),  # pyright: ignore

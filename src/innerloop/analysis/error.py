@@ -10,7 +10,7 @@ from torch import Tensor
 from innerloop.analysis.intervals import CONFIDENCE, DRAWS, seeded
 from innerloop.analysis.measured import Measured
 from innerloop.analysis.similarity import counted_positions
-from innerloop.core.arguments import expect_count
+from innerloop.core.arguments import expect_count, expect_device, expect_function
 from innerloop.core.chunks import in_parts
 from innerloop.core.errors import ConfigurationError, PromptError, unknown
 from innerloop.core.expects import expect_learner, expect_prompt, expect_task
@@ -112,6 +112,9 @@ def error_curve(
         raise ConfigurationError("there is no learner to evaluate: name at least one.")
     for name, number in (("prompts", prompts), ("draws", draws)):
         expect_count(name, number)
+    expect_device(device)
+    if progress is not None:
+        expect_function("progress", progress, "of a name, parts done, and all of them")
     # Drawn on the CPU, so that the prompts are the same on every device.
     prompt = task.sample(prompts, points, generator=seeded(seed)).to(device=device)
     names = [learner.name for learner in several] if labels is None else list(labels)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from innerloop.analysis.intervals import seeded
+from innerloop.core.arguments import expect_count
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.expects import expect_learner, expect_prompt
@@ -74,7 +75,8 @@ def _queries(prompt: Prompt, queries: int | Tensor, seed: int) -> Tensor:
         )
     asked = queries  # (q, d) or (P, q, d)
     if not isinstance(asked, Tensor):
-        shape = (max(0, asked), prompt.dims)
+        expect_count("queries", asked, least=0)
+        shape = (asked, prompt.dims)
         asked = torch.randn(shape, dtype=torch.float64, generator=seeded(seed))  # (q, d)
     own = (prompt.batch,) if asked.ndim == 3 else ()
     number = asked.shape[-2] if asked.ndim > 1 else 0

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from innerloop.analysis.similarity import counted_positions
-from innerloop.core.arguments import expect_count
+from innerloop.core.arguments import expect_count, expect_number
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.expects import expect_learner, expect_prompt
@@ -126,6 +126,7 @@ def fit_readouts(
     expect_prompt(prompts)
     total = learner.steps if steps is None else steps
     expect_count("steps", total, least=0)
+    expect_number("penalty", penalty)
     if not 0 <= penalty < float("inf"):
         raise ConfigurationError(f"penalty is {penalty}, expected a finite number of at least 0.")
     if prompts.queries is not None:

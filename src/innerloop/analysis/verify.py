@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import torch
 
+from innerloop.core.arguments import expect_number
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.expects import expect_learner, expect_prompt
@@ -125,7 +126,8 @@ def verify(
                 worst[step] = (error, which.start + row, prefix)
     compared: list[StepError] = []
     for step, (error, row, prefix) in enumerate(worst):
-        allowed = float(tolerance(step) if callable(tolerance) else tolerance)
+        allowed = tolerance(step) if callable(tolerance) else tolerance
+        expect_number("tolerance", allowed)
         if not allowed >= 0:
             raise ConfigurationError(
                 f"the tolerance after step {step} is {allowed}, expected a number of at least 0."

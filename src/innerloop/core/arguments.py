@@ -3,7 +3,7 @@
 `expects.py` does the same for learners, prompts and tasks.
 """
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -18,6 +18,23 @@ def expect_count(name: str, value: Any, *, least: int = 1) -> None:
     if value < least:
         wanted = "0 or more" if least == 0 else f"at least {least}"
         raise ConfigurationError(f"{name} is {value}, expected {wanted}.")
+
+
+def expect_number(name: str, value: Any) -> None:
+    """Refuse what is not a number that can be compared."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ConfigurationError(f"{name} is {value!r}, expected a number.")
+
+
+def expect_device(value: Any) -> None:
+    """Refuse a device that torch does not know, or that this machine does not have."""
+    try:
+        torch.empty(0, device=value)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        known = "'cpu', or 'cuda' where there is a GPU"
+        raise ConfigurationError(
+            f"device is {value!r}, which torch cannot use here: give {known}."
+        ) from error
 
 
 def expect_generator(value: Any) -> None:

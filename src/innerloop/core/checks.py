@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from innerloop.core.arguments import expect_count
 from innerloop.core.check_tools import (
     AnyLearner,
     changed_from,
@@ -243,6 +244,8 @@ def check_learner(
     name of a check that cannot hold to the reason; a waiver that is not needed is a breach, too.
     """
     expect_learner(learner)
+    for size, number in (("dims", dims), ("points", points)):
+        expect_count(size, number)
     waivers = dict(waived or {})
     for name, reason in waivers.items():
         if name not in CHECKS:

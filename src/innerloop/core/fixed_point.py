@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from innerloop.core.arguments import expect_count
+from innerloop.core.arguments import expect_count, expect_number
 from innerloop.core.errors import ConfigurationError, FixedPointError, NotSupportedError, unknown
 from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.iterate import iterate, read_checked
@@ -209,7 +209,9 @@ def _check_arguments(
         raise NotSupportedError(
             f"{learner.name} is not causal: run it on the prompts of expand_prefixes."
         )
-    if tolerance is not None and tolerance < 0:
-        raise ConfigurationError(f"tolerance is {tolerance}, expected at least 0.")
+    if tolerance is not None:
+        expect_number("tolerance", tolerance)
+        if tolerance < 0:
+            raise ConfigurationError(f"tolerance is {tolerance}, expected at least 0.")
     for name, number in (("max_steps", max_steps), ("memory", memory)):
         expect_count(name, number)

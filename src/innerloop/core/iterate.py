@@ -45,6 +45,11 @@ def iterate(
     """
     expect_learner(learner)
     expect_prompt(prompt)
+    if start is not None and not (isinstance(start, tuple) and len(start) == 2):
+        raise ConfigurationError(
+            f"start is a {type(start).__name__}, expected a pair: a state, and the number of steps "
+            "that led to it."
+        )
     taken = 0 if start is None else start[1]
     total = _number_of_steps(learner, max(0, learner.steps - taken) if steps is None else steps)
     if taken < 0:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from innerloop.core.arguments import expect_count, expect_device
 from innerloop.core.chunks import rows_within_budget
 from innerloop.core.errors import ConfigurationError, InnerloopError, NotSupportedError
 from innerloop.core.learner import Learner, Traits
@@ -315,11 +316,12 @@ def wrap(
     if head is not None and not named:
         raise ConfigurationError("head reads hidden states of layers: name these, too.")
     several = [] if head is None else [head] if isinstance(head, str) or callable(head) else head
-    if steps is not None and (steps < 1 or not named):
-        raise ConfigurationError(
-            f"steps is {steps}, expected how many times the layers run: name layers, or leave "
-            "steps out."
-        )
+    if steps is not None:
+        expect_count("steps", steps)
+        if not named:
+            raise ConfigurationError("steps counts how often layers run: name these, too.")
+    if device is not None:
+        expect_device(device)
     if isinstance(module, nn.Module) and device is not None:
         module.to(device)
     promised = Traits() if traits is None else traits
