@@ -236,6 +236,10 @@ def draw_error_curve(
     A linear axis is cut at twice the error of predicting zero, or higher if a learner would not be
     seen at all, which keeps the rest legible; the label of the axis says so.
     """
+    if not isinstance(table, pd.DataFrame):
+        raise ConfigurationError(
+            f"table is a {type(table).__name__}, expected the table that error_curve returns."
+        )
     if table.empty:
         raise ConfigurationError("the table has no rows: there is nothing to draw.")
     if scale not in ("linear", "log"):

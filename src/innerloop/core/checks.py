@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from innerloop.core.arguments import expect_count
 from innerloop.core.check_tools import (
     AnyLearner,
     changed_from,
@@ -21,6 +22,7 @@ from innerloop.core.check_tools import (
     same,
 )
 from innerloop.core.errors import ConfigurationError, ContractViolation, NotSupportedError, unknown
+from innerloop.core.expects import expect_learner
 from innerloop.core.iterate import iterate, predict, trajectory
 from innerloop.core.named_prompts import Setting, WatchedTruth, named_prompts
 from innerloop.core.prompt import Layout
@@ -241,6 +243,9 @@ def check_learner(
     that take inputs and outputs up to a bound (a circuit). `waived` maps the
     name of a check that cannot hold to the reason; a waiver that is not needed is a breach, too.
     """
+    expect_learner(learner)
+    for size, number in (("dims", dims), ("points", points)):
+        expect_count(size, number)
     waivers = dict(waived or {})
     for name, reason in waivers.items():
         if name not in CHECKS:

@@ -28,6 +28,10 @@ class FixedPointError(InnerloopError):
     """An iteration that did not reach its fixed point."""
 
 
+class IgnoredQueriesError(NotSupportedError):
+    """A learner answered at x_i where other queries were asked."""
+
+
 class ContractViolation(AssertionError):
     """A learner that breaks the contract of `innerloop.core.checks`."""
 
