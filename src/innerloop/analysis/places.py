@@ -230,6 +230,12 @@ def record(
             values[place] = value.detach()
 
     predictions = run_at_last(learner, prompt, keep, places[0].kind, steps)  # (P, k)
+    for place in places:
+        if place not in values:
+            raise NotSupportedError(
+                f"the {place.kind} of {learner.name} at step {place.step} was never reached: its "
+                "module is not called by itself. Name another, whose output or input it is."
+            )
     return values, predictions
 
 

@@ -10,6 +10,7 @@ Shapes, beside those of a prompt: T tokens, D width, h heads, s head size.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Literal
 
 from torch import Tensor, nn
@@ -62,12 +63,17 @@ class Tap:
     """The value, of what goes in or out."""
     put: Callable[[Any, Tensor], Any] | None = with_first_tensor
     """What goes in or out with another value in it; None: it can only be read."""
+    turn: tuple[int, int] = (0, 1)
+    """Which call of the module is meant, from 0, and of how many: it may run in a loop inside one
+    phase."""
 
     @classmethod
-    def of_heads(cls, place: Place, projection: nn.Module) -> "Tap":
+    def of_heads(
+        cls, place: Place, projection: nn.Module, *, turn: tuple[int, int] = (0, 1)
+    ) -> "Tap":
         """The values of heads that lie side by side, (B, T, h s), before their output map."""
         return cls(
-            place=place, module=projection, side="input",
+            place=place, module=projection, side="input", turn=turn,
             get=lambda joined: joined.unflatten(-1, (place.heads, -1)),  # (B, T, h, s)
             put=lambda joined, values: values.flatten(-2),  # (B, T, h s)
         )  # fmt: skip
@@ -75,15 +81,23 @@ class Tap:
     @contextmanager
     def hooked(self, edit: Edit) -> Iterator[None]:
         """Pass the place's value through `edit` for as long as this is open."""
+        calls = count()
+        own, all_calls = self.turn
 
         def edited(value: Any) -> Any:
+            if next(calls) % all_calls != own:
+                return value
             new = edit(self.place, self.get(value))
             return value if new is None or self.put is None else self.put(value, new)
 
+        def enter(_: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+            if given:
+                return (edited(given[0]), *given[1:]), named
+            first = next(iter(named))
+            return given, {**named, first: edited(named[first])}
+
         if self.side == "input":
-            handle = self.module.register_forward_pre_hook(
-                lambda module, arguments: (edited(arguments[0]), *arguments[1:])
-            )
+            handle = self.module.register_forward_pre_hook(enter, with_kwargs=True)
         else:
             handle = self.module.register_forward_hook(lambda module, _, output: edited(output))
         try:

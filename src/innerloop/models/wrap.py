@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from innerloop.core.arguments import expect_count, expect_device
 from innerloop.core.chunks import rows_within_budget
+from innerloop.core.components import Components, Tap
 from innerloop.core.errors import ConfigurationError, InnerloopError, NotSupportedError
 from innerloop.core.learner import Learner, Traits
 from innerloop.core.prompt import Prompt, expand_prefixes
@@ -28,6 +29,7 @@ from innerloop.models.foreign import (
     width_of,
 )
 from innerloop.models.tokens import Places, TokenForm, Tokens, token_form
+from innerloop.models.wrap_taps import InnerNames, wrapped_taps
 
 Read = Callable[[Tensor], Tensor]
 ROUNDING = 100
@@ -66,7 +68,9 @@ class WrappedModule(Learner[WrappedState]):
         steps: int,
         name: str,
         device: torch.device | None,
+        inner: InnerNames,
     ) -> None:
+        self._inner = inner
         self.module, self.layers, self.head, self.form = module, layers, head, form
         self.steps = steps
         self.traits = replace(traits, causal=causal is not False)
@@ -118,6 +122,25 @@ class WrappedModule(Learner[WrappedState]):
             input_tokens=self.form.places,
             readout_inputs=lambda prompt, state: self._apply(self.head[:-1], state.asked[0]),
         )
+
+    @property
+    def components(self) -> Components:
+        """The residual stream behind every layer; MLPs and attention where they were named."""
+        if not self.layers:
+            raise NotSupportedError(
+                f"{self.name} was wrapped without layers, so nothing inside it is known: name them "
+                "in il.wrap(.., layers=..)."
+            )
+
+        def taps(k: int, steps: int) -> list[Tap]:
+            if self.traits.causal and self._causal is False:
+                raise NotSupportedError(
+                    f"{self.name} looks ahead, and so it is run on every prefix by itself: wrap it "
+                    "with causal=False, and hooks reach the run on the whole prompt."
+                )
+            return wrapped_taps(self.layers, self.steps, self._inner) if k == -1 else []
+
+        return Components(taps=taps)
 
     def bytes_per_prompt(self, prompt: Prompt) -> int:
         """Hidden states of all layers, and the scores and units of one, roughly."""
@@ -285,6 +308,9 @@ def wrap(
     steps: int | None = None,
     name: str | None = None,
     device: torch.device | str | None = None,
+    mlp: str | None = None,
+    attention: str | None = None,
+    heads: tuple[str, int] | None = None,
 ) -> WrappedModule:
     """A learner made of any `nn.Module`, or function of tokens, for all that takes learners.
 
@@ -304,6 +330,9 @@ def wrap(
       looks ahead is run on every prefix by itself. False: known to look ahead.
     - `traits`: what else it promises, such as `Traits(order_invariant=True)` of a set transformer.
     - `device`: where the module is moved to, as by `module.to(device)`.
+    - `mlp`, `attention`, `heads`: what to patch and ablate beside the residual stream: the names of
+      these inside every layer, such as mlp="mlp" and attention="attn"; heads by the name of their
+      output map and their number, such as heads=("attn.c_proj", 12).
     """
     _require_callable(module)
     form = token_form(prompts, x_tokens)
@@ -324,6 +353,11 @@ def wrap(
         expect_device(device)
     if isinstance(module, nn.Module) and device is not None:
         module.to(device)
+    inner = InnerNames(mlp=mlp, attention=attention, heads=heads)
+    if not named and inner != InnerNames():
+        raise ConfigurationError("mlp, attention and heads are parts of layers: name these, too.")
+    if named:
+        wrapped_taps(named, len(named), inner)  # a wrong name is refused here, not in the run
     promised = Traits() if traits is None else traits
     kind = getattr(module, "__name__", type(module).__name__)  # of a function, of a module
     return WrappedModule(
@@ -331,7 +365,7 @@ def wrap(
         read=read, causal=False if form.shows_answers or not promised.causal else causal,
         traits=promised, steps=len(named) if steps is None else steps,
         name=kind if name is None else name,
-        device=None if device is None else torch.device(device),
+        device=None if device is None else torch.device(device), inner=inner,
     )  # fmt: skip
 
 
