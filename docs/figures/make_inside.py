@@ -38,5 +38,15 @@ print("direct shares", {name: part.values.mean(dim=0) for name, part in direct.s
 states = il.analysis.patch(model, prompts, relabelled, component="residual", tokens=groups)
 print("restored by the states of y tokens, earlier x tokens, the asked one")
 print(states.restored.values.mean(dim=0))
+some, other = (one.select(slice(0, 64)) for one in (prompts, relabelled))
+for steps, at in ((20, [0, 4, 7, 9, 12, 14, 17, 19]), (40, [4, 9, 14, 19])):
+    whole = il.analysis.patch(
+        model, some, other, component="residual", tokens="all", at_steps=at, steps=steps
+    )  # fmt: skip
+    print(f"squared movement by all states after loops {at} of {steps}")
+    print(whole.moved.values.mean(dim=0))
+later = il.analysis.ablate(model, some, task, at_steps=[4, 9, 14, 19], steps=40)
+print("without a head at one loop, of 40; intact", later.intact.values.mean())
+print(later.errors.values.mean(dim=0))
 figure = il.analysis.draw_inside(patterns, heads, mlps, direct)
 save_small(figure, Path(__file__).with_name("inside.png"))

@@ -1,5 +1,6 @@
 """Looking inside models: hooks, attention patterns, patching, ablation, direct attribution."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -142,6 +143,17 @@ def test_a_token_of_a_causal_model_reaches_no_earlier_prediction() -> None:
     found = patch(model, clean, corrupted, component="residual", prefix=1)
     assert found.grid.ticks["token"] == ["x0", "y0", "x1"]
     torch.testing.assert_close(found.clean, predict(model, clean)[:, 1].detach())
+
+
+def test_movement_in_both_directions_is_no_share_and_yet_movement() -> None:
+    found = patch(MODELS["loop"](), draw(2), draw(2, seed=1), component="mlp", at_steps=[0])
+    change = torch.tensor([[1.0], [3.0]])  # (P, k): 5 is the mean square
+    astray = torch.tensor([[3.0], [-1.0]])
+    made = dataclasses.replace(
+        found, corrupted=torch.zeros(2, 1), clean=change, predictions=astray[:, None]
+    )
+    torch.testing.assert_close(made.restored.values, torch.tensor([[0.6], [-0.6]]).double())
+    torch.testing.assert_close(made.moved.values, torch.tensor([[1.8], [0.2]]).double())
 
 
 def test_tokens_may_go_together() -> None:

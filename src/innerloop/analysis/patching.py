@@ -54,6 +54,21 @@ class Patching:
         mean squared change over all prompts: the mean over prompts is the share of all change, and
         a prompt whose two predictions hardly differ does not outweigh the rest.
         """
+        change, moved, size = self._changes()
+        return self._measured((moved * change).sum(dim=-1) / size)
+
+    @property
+    def moved(self) -> Measured:
+        """The squared movement that each place causes, over the same mean squared change, (P, ..).
+
+        A share of 0 may be movement in both directions, on some prompts and on others: this is 0
+        only where nothing moves.
+        """
+        _, moved, size = self._changes()
+        return self._measured(moved.square().sum(dim=-1) / size)
+
+    def _changes(self) -> tuple[Tensor, Tensor, Tensor]:
+        """From corrupted to clean (P, 1.., k), from corrupted to patched (P, .., k), mean square."""
         change = (self.clean - self.corrupted).double()  # (P, k)
         size = change.square().sum(dim=1).mean()  # ()
         if not size > 0:
@@ -61,12 +76,13 @@ class Patching:
                 "the clean and the corrupted prompts have the same predictions, so nothing can be "
                 "restored: take prompts that differ."
             )
-        between = change.reshape(len(change), *(1 for _ in self.grid.axes), -1)  # (P, 1.., k)
-        base = self.corrupted.reshape(between.shape)  # (P, 1.., k)
-        share = ((self.predictions - base) * between).sum(dim=-1) / size  # (P, ..)
-        missing = share.isnan()  # (P, ..): blocks with fewer heads than others
+        shape = (len(change), *(1 for _ in self.grid.axes), -1)
+        return change.reshape(shape), self.predictions - self.corrupted.reshape(shape), size
+
+    def _measured(self, values: Tensor) -> Measured:
+        missing = values.isnan()  # (P, ..): blocks with fewer heads than others
         return Measured(
-            values=share, axes=self.grid.axes, ticks=self.grid.ticks, label=self.label,
+            values=values, axes=self.grid.axes, ticks=self.grid.ticks, label=self.label,
             counted=~missing if bool(missing.any()) else None,
         )  # fmt: skip
 
