@@ -171,7 +171,7 @@ class WrappedModule(Learner[WrappedState]):
     def _call(self, arguments: tuple[Tensor, ...]) -> Any:
         try:
             return self.module(*arguments)
-        except InnerloopError:
+        except (InnerloopError, Warning):  # warnings, where the user has turned them into errors
             raise
         except Exception as error:
             shapes = ", ".join(f"{tuple(each.shape)} {each.dtype}" for each in arguments)
@@ -225,7 +225,8 @@ class WrappedModule(Learner[WrappedState]):
     def _looks_back(self, prompt: Prompt) -> bool:
         """Whether no answer changes with what comes after it: tried once, on two prompts.
 
-        A prompt of one point cannot tell, and is run as a prefix.
+        Where nothing changes at all (one point, or a readout of zeros that is yet to be trained)
+        nothing is known, and each prefix is run by itself.
         """
         if self._causal is None and prompt.points > 1:
             some = prompt.select(slice(0, 2))
@@ -234,11 +235,11 @@ class WrappedModule(Learner[WrappedState]):
             xs[:, kept:] = 1 - xs[:, kept:]
             ys[:, kept - 1 :] = 1 - ys[:, kept - 1 :]
             runs = self._run(some), self._run(Prompt(xs=xs, ys=ys, layout=some.layout))
-            one, other = (
-                torch.cat([each[:, :kept].flatten(1) for each in (run.answers, *run.asked)], dim=1)
-                for run in runs
-            )  # (b, m) each
-            self._causal = _same(one, other)
+            one, other = (torch.cat([run.answers, *run.asked], dim=2) for run in runs)  # (b, n, m)
+            if not _same(one[:, :kept], other[:, :kept]):
+                self._causal = False
+            elif not _same(one[:, kept:], other[:, kept:]):
+                self._causal = True
         return self._causal is True
 
     def _require_hidden(self, seen: list[Tensor], prompt: Prompt, tokens: int) -> None:
