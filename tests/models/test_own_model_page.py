@@ -54,7 +54,7 @@ def require_answers(names: dict[str, Any], layers: int, prompts: int = 512) -> N
     assert names["learner"].steps == layers
     assert names["curve"]["prefix"].tolist() == list(range(11))
     assert names["curve"]["mean"].gt(0).all()
-    assert names["answer"].prompts == 64
+    assert names["answer"].prompts == 32
     errors = names["probing"].errors.values  # (P, S, p)
     assert errors.shape == (prompts // 4, layers + 1, 10)
     assert bool(torch.isfinite(errors).all())

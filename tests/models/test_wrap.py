@@ -221,6 +221,17 @@ def test_one_pass_serves_what_looks_back() -> None:
     assert len(calls) == 4
 
 
+def test_a_readout_of_zeros_says_nothing_about_looking_ahead() -> None:
+    module = Mixer(masked=False)
+    weight = module.outward.weight.detach().clone()
+    nn.init.zeros_(module.outward.weight)
+    learner, prompt = il.wrap(module), drawn()
+    il.predict(learner, prompt)
+    with torch.no_grad():
+        module.outward.weight.copy_(weight)
+    same(il.predict(learner, prompt), il.predict(il.wrap(module, causal=False), prompt))
+
+
 def test_probes_of_what_looks_ahead() -> None:
     module, prompt = Mixer(masked=False), drawn(40)
     ridge = il.analysis.RidgeSettings()

@@ -75,8 +75,8 @@ def _queries(prompt: Prompt, queries: int | Tensor, seed: int) -> Tensor:
         )
     asked = queries  # (q, d) or (P, q, d)
     if not isinstance(asked, Tensor):
-        expect_count("queries", asked, least=0)
-        shape = (asked, prompt.dims)
+        expect_count("queries", asked, least=None)
+        shape = (max(0, asked), prompt.dims)
         asked = torch.randn(shape, dtype=torch.float64, generator=seeded(seed))  # (q, d)
     own = (prompt.batch,) if asked.ndim == 3 else ()
     number = asked.shape[-2] if asked.ndim > 1 else 0

@@ -68,7 +68,7 @@ class Patching:
         return self._measured(moved.square().sum(dim=-1) / size)
 
     def _changes(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Corrupted to clean (P, 1.., k), corrupted to patched (P, .., k), mean square of the first."""
+        """Corrupted to clean (P, 1.., k) and to patched (P, .., k); the mean square of one."""
         change = (self.clean - self.corrupted).double()  # (P, k)
         size = change.square().sum(dim=1).mean()  # ()
         if not size > 0:

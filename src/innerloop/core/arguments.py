@@ -11,11 +11,11 @@ import torch
 from innerloop.core.errors import ConfigurationError
 
 
-def expect_count(name: str, value: Any, *, least: int = 1) -> None:
-    """Refuse what is not a whole number, or is below the least."""
+def expect_count(name: str, value: Any, *, least: int | None = 1) -> None:
+    """Refuse what is not a whole number, or is below the least, if there is one."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ConfigurationError(f"{name} is {value!r}, expected a whole number.")
-    if value < least:
+    if least is not None and value < least:
         wanted = "0 or more" if least == 0 else f"at least {least}"
         raise ConfigurationError(f"{name} is {value}, expected {wanted}.")
 

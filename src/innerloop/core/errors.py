@@ -28,7 +28,11 @@ class FixedPointError(InnerloopError):
     """An iteration that did not reach its fixed point."""
 
 
-class IgnoredQueriesError(NotSupportedError):
+class AnswerShapeError(InnerloopError):
+    """A learner's answer that is not a tensor of the shape that the prompt asks for."""
+
+
+class IgnoredQueriesError(AnswerShapeError):
     """A learner answered at x_i where other queries were asked."""
 
 

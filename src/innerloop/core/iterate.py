@@ -9,7 +9,7 @@ from torch import Tensor
 
 from innerloop.core.arguments import expect_count
 from innerloop.core.chunks import rows_within_budget
-from innerloop.core.errors import ConfigurationError, IgnoredQueriesError, InnerloopError
+from innerloop.core.errors import AnswerShapeError, ConfigurationError, IgnoredQueriesError
 from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.learner import Learner, State
 from innerloop.core.prompt import Prompt, expand_prefixes
@@ -124,7 +124,7 @@ def read_checked(learner: Learner[Any], prompt: Prompt, state: Any) -> Tensor:
             "queries, or have its `read` answer `prompt.asked`."
         )
     given = f"a {type(answer).__name__}" if shape is None else f"shape {shape}"
-    raise InnerloopError(
+    raise AnswerShapeError(
         f"{learner.name} answers with {given}, expected a tensor of shape "
         f"{prompt.prediction_shape}: one prediction per output of each question."
     )

@@ -73,7 +73,10 @@ class Learner(ABC, Generic[State]):
 
     @abstractmethod
     def read(self, prompt: Prompt, state: State) -> Tensor:
-        """Predictions (B, n, k) at x_i, or (B, n, q, k) at the prompt's queries."""
+        """Predictions (B, n, k) at x_i, or (B, n, q, k) at the prompt's queries.
+
+        A learner that answers at x_i all the same is run on every prefix and query by itself.
+        """
 
     def weights(self, prompt: Prompt, state: State | None = None) -> Tensor:
         """The linear predictor of each prefix, (B, n, d, k) in float64, for linear learners.

@@ -56,7 +56,7 @@ class FromFunction(OneShot):
     def _call(self, prompt: Prompt) -> Tensor:
         try:
             answer: Any = self.function(prompt.xs, prompt.ys)
-        except InnerloopError:
+        except (InnerloopError, Warning):  # warnings, where the user has turned them into errors
             raise
         except Exception as error:
             reason = " ".join(str(error).split()).rstrip(".")
