@@ -13,7 +13,7 @@ def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     text = README.read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     namespace: dict[str, Any] = {}
     for block in blocks:
         exec(compile(block, README.name, "exec"), namespace)

@@ -11,6 +11,7 @@ from innerloop.core import (
     run_to_fixed_point,
     trajectory,
 )
+from innerloop.models import wrap
 
 __all__ = [
     "Learner",
@@ -30,4 +31,5 @@ __all__ = [
     "tasks",
     "training",
     "trajectory",
+    "wrap",
 ]

@@ -1,6 +1,9 @@
 """What learners do: their errors, whether two are the same, and which algorithm is inside one."""
 
 from innerloop.analysis import drawing
+from innerloop.analysis.ablation import Ablation, ablate
+from innerloop.analysis.attention_patterns import attention_patterns
+from innerloop.analysis.attribution import Attribution, direct_attribution
 from innerloop.analysis.bayes_check import BayesCheck, bayes_check
 from innerloop.analysis.candidates import Candidate, Family, default_candidates
 from innerloop.analysis.convergence import Convergence, convergence
@@ -10,9 +13,11 @@ from innerloop.analysis.forgetting import forgetting
 from innerloop.analysis.identify import Identification, identify
 from innerloop.analysis.identify_figure import draw_identification
 from innerloop.analysis.induced import induced_weights
+from innerloop.analysis.inside_figure import draw_attention, draw_inside, draw_places
 from innerloop.analysis.intervals import Averages, Estimate, Interval, Statistic, estimate
 from innerloop.analysis.matching import best_matches, match, match_all
 from innerloop.analysis.measured import Measured, difference, ratio
+from innerloop.analysis.patching import Patching, patch
 from innerloop.analysis.probe_program import ProbeSettings
 from innerloop.analysis.probe_ridge import RidgeSettings
 from innerloop.analysis.probing import Probing, least_squares, moment, probe
@@ -22,6 +27,8 @@ from innerloop.analysis.span import span_chance, span_test
 from innerloop.analysis.verify import Verification, verify
 
 __all__ = [
+    "Ablation",
+    "Attribution",
     "Averages",
     "BayesCheck",
     "Candidate",
@@ -31,19 +38,26 @@ __all__ = [
     "Identification",
     "Interval",
     "Measured",
+    "Patching",
     "ProbeSettings",
     "Probing",
     "ReadoutLearner",
     "RidgeSettings",
     "Statistic",
     "Verification",
+    "ablate",
+    "attention_patterns",
     "bayes_check",
     "best_matches",
     "convergence",
     "default_candidates",
     "difference",
+    "direct_attribution",
+    "draw_attention",
     "draw_error_curve",
     "draw_identification",
+    "draw_inside",
+    "draw_places",
     "drawing",
     "error",
     "error_curve",
@@ -57,6 +71,7 @@ __all__ = [
     "match",
     "match_all",
     "moment",
+    "patch",
     "probe",
     "ratio",
     "save_figure_and_table",

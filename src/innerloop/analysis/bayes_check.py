@@ -22,7 +22,9 @@ from innerloop.analysis.similarity import (
     predict_in_parts,
     prediction_differences,
 )
+from innerloop.core.arguments import expect_number
 from innerloop.core.errors import ConfigurationError, PromptError
+from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.learners.ridge import Ridge
@@ -73,6 +75,10 @@ def bayes_check(
     of each weight, as the task that drew the prompts has them. The grid is sorted, and has to reach
     around the expected penalty: an answer at its edge would say nothing.
     """
+    expect_learner(learner)
+    expect_prompt(prompt)
+    for name, number in (("noise", noise), ("prior_variance", prior_variance)):
+        expect_number(name, number)
     grid = sorted({float(penalty) for penalty in penalties})
     if len(grid) < 2 or not 0 <= grid[0] <= grid[-1] < float("inf"):
         raise ConfigurationError(

@@ -21,6 +21,7 @@ from innerloop.analysis.matching import line
 from innerloop.analysis.measured import Measured
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, NotSupportedError
+from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.fixed_point import FixedPoint, run_to_fixed_point
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner
@@ -83,6 +84,8 @@ def convergence(
     """
     if power_steps < 1:
         raise ConfigurationError(f"power_steps is {power_steps}, expected at least 1.")
+    expect_learner(learner)
+    expect_prompt(prompt)
     mask = _mask(learner, prompt, entries)  # (..)
     rows = rows_within_budget(8 * learner.bytes_per_prompt(prompt))
     parts = [part for _, part in in_parts(prompt, rows)]

@@ -197,9 +197,12 @@ def heatmap(
     columns: Sequence[object],
     best: Mapping[int, int] | None = None,
     limits: tuple[float, float] = (0.0, 1.0),
-    bar: str = "",
+    bar: str | None = "",
 ) -> None:
-    """Values (rows, columns) as colours, row 0 below; `best` frames one row of each column."""
+    """Values (rows, columns) as colours, row 0 below; `best` frames one row of each column.
+
+    `bar` names the bar of colours; None draws none.
+    """
     image = axes.imshow(
         values, aspect="auto", origin="lower", cmap="viridis", vmin=limits[0], vmax=limits[1]
     )
@@ -215,7 +218,8 @@ def heatmap(
             )  # fmt: skip
     figure = axes.figure
     assert isinstance(figure, Figure)
-    figure.colorbar(image, ax=axes, shrink=0.85, label=bar)
+    if bar is not None:
+        figure.colorbar(image, ax=axes, shrink=0.85, label=bar)
     axes.tick_params(labelsize=8, which="both")
 
 
@@ -232,6 +236,10 @@ def draw_error_curve(
     A linear axis is cut at twice the error of predicting zero, or higher if a learner would not be
     seen at all, which keeps the rest legible; the label of the axis says so.
     """
+    if not isinstance(table, pd.DataFrame):
+        raise ConfigurationError(
+            f"table is a {type(table).__name__}, expected the table that error_curve returns."
+        )
     if table.empty:
         raise ConfigurationError("the table has no rows: there is nothing to draw.")
     if scale not in ("linear", "log"):

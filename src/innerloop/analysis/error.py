@@ -1,6 +1,6 @@
 """How well learners predict: normalised squared error by number of examples and by step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import pandas as pd
@@ -10,8 +10,10 @@ from torch import Tensor
 from innerloop.analysis.intervals import CONFIDENCE, DRAWS, seeded
 from innerloop.analysis.measured import Measured
 from innerloop.analysis.similarity import counted_positions
+from innerloop.core.arguments import expect_count, expect_device, expect_function
 from innerloop.core.chunks import in_parts
 from innerloop.core.errors import ConfigurationError, PromptError, unknown
+from innerloop.core.expects import expect_learner, expect_prompt, expect_task
 from innerloop.core.iterate import predict, trajectory
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -41,6 +43,9 @@ def error(
     as "loop" or "layer". Positions that the prompt does not score do not count. So many `rows` of
     the prompt are run at a time, after each of which `progress` is called.
     """
+    expect_learner(learner)
+    expect_prompt(prompt)
+    expect_task(task)
     if by not in ("examples", "step", "both"):
         raise ConfigurationError(unknown("kind of curve", by, ("examples", "step", "both")))
     if by != "step" and at is not None:
@@ -95,14 +100,21 @@ def error_curve(
     median, low, high (the interval of the mean), prompts. Positions that the task does not
     score are left out. `error` has the numbers per prompt.
     """
+    if isinstance(learners, str) or not isinstance(learners, Iterable):
+        expect_learner(learners)
     several = [learners] if isinstance(learners, Learner) else list(learners)
+    for one in several:
+        expect_learner(one)
+    expect_task(task)
     if by not in ("prefix", "step"):
         raise ConfigurationError(unknown("kind of curve", by, ("prefix", "step")))
     if not several:
         raise ConfigurationError("there is no learner to evaluate: name at least one.")
     for name, number in (("prompts", prompts), ("draws", draws)):
-        if number < 1:
-            raise ConfigurationError(f"{name} is {number}, expected at least 1.")
+        expect_count(name, number)
+    expect_device(device)
+    if progress is not None:
+        expect_function("progress", progress, "of a name, parts done, and all of them")
     # Drawn on the CPU, so that the prompts are the same on every device.
     prompt = task.sample(prompts, points, generator=seeded(seed)).to(device=device)
     names = [learner.name for learner in several] if labels is None else list(labels)

@@ -15,6 +15,7 @@ from innerloop.analysis.induced import bytes_asked
 from innerloop.analysis.measured import Measured
 from innerloop.core.chunks import map_prompts, rows_within_budget
 from innerloop.core.errors import PromptError
+from innerloop.core.expects import expect_learner, expect_prompt, expect_task
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -35,6 +36,10 @@ def forgetting(
     points of the prompt are examples. E[y^2] is the scale of the task that has drawn them, or
     their own mean square without a task. Examples that the prompt does not score do not count.
     """
+    expect_learner(learner)
+    expect_prompt(prompt)
+    if task is not None:
+        expect_task(task)
     if prompt.layout != "pairs":
         raise PromptError("forgetting needs prompts of pairs: in a stream no x can be asked again.")
     own = prompt.ys.double().square().mean().cpu()  # ()

@@ -24,7 +24,9 @@ from innerloop.analysis.induced import induced_weights
 from innerloop.analysis.intervals import CONFIDENCE, DRAWS, occurrences, resample, seeded
 from innerloop.analysis.matching import Progression, progression
 from innerloop.analysis.similarity import counted_positions, weight_cosines
+from innerloop.core.arguments import expect_count, expect_device
 from innerloop.core.errors import ConfigurationError
+from innerloop.core.expects import expect_learner, expect_task
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
 from innerloop.core.task import Task
@@ -111,6 +113,11 @@ def identify(
     Without candidates: all families of `default_candidates`. The ranking is by SPD, the squared
     prediction difference over the task's scale; intervals are over prompts.
     """
+    expect_learner(learner)
+    expect_task(task)
+    expect_device(device)
+    for name, number in (("prompts", prompts), ("draws", draws)):
+        expect_count(name, number)
     if prompts < 2 or draws < 1:
         raise ConfigurationError(
             f"{prompts} prompts and {draws} draws: expected at least 2 and 1, to have an interval."

@@ -7,16 +7,17 @@ queries, one pseudo-inverse serves all of them.
 Shapes: P prompts, n points, q queries, d dimensions, k outputs, K steps.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from innerloop.analysis.intervals import seeded
+from innerloop.core.arguments import expect_count
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, PromptError
-from innerloop.core.iterate import iterate, predict, trajectory
+from innerloop.core.expects import expect_learner, expect_prompt
+from innerloop.core.iterate import answers_by_step, predict
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 
@@ -38,6 +39,8 @@ def induced_weights(
     With `every_step` the weights after each step: (K + 1, P, n, d, k). For a linear learner they
     are its own weights; for others they describe it best among linear functions.
     """
+    expect_learner(learner)
+    expect_prompt(prompt)
     # In the prompt's type: the weights must fit what is asked, not what that was rounded from.
     asked = _queries(prompt, queries, seed).to(prompt.xs)  # (q, d) or (P, q, d)
     inverse = torch.linalg.pinv(asked.double())  # (d, q) or (P, d, q)
@@ -52,7 +55,7 @@ def induced_weights(
             if every_step:
                 # Fitted as they come: the answers after all steps would not fit into memory.
                 answers = answers_by_step(learner, some, steps)
-                parts.append(torch.stack([inverted @ each for each in answers]))
+                parts.append(torch.stack([inverted @ each.double() for each in answers]))
             else:
                 parts.append(inverted @ predict(learner, some, steps=steps).double())
     return torch.cat(parts, dim=1 if every_step else 0)  # ([K + 1,] P, n, d, k)
@@ -64,15 +67,6 @@ def bytes_asked(learner: Learner[Any], prompt: Prompt, queries: int) -> int:
     return learner.bytes_per_prompt(prompt) * queries // 2
 
 
-def answers_by_step(learner: Learner[Any], prompt: Prompt, steps: int | None) -> Iterator[Tensor]:
-    """Yield predictions (P, n[, q], k) in float64 before the first step and after each."""
-    if not learner.traits.causal:
-        yield from trajectory(learner, prompt, steps=steps).predictions.double()
-        return
-    for state in iterate(learner, prompt, steps=steps):
-        yield learner.read(prompt, state).double()
-
-
 def _queries(prompt: Prompt, queries: int | Tensor, seed: int) -> Tensor:
     """What is asked: (q, d), or (P, q, d)."""
     if prompt.layout != "pairs":
@@ -81,6 +75,7 @@ def _queries(prompt: Prompt, queries: int | Tensor, seed: int) -> Tensor:
         )
     asked = queries  # (q, d) or (P, q, d)
     if not isinstance(asked, Tensor):
+        expect_count("queries", asked, least=None)
         shape = (max(0, asked), prompt.dims)
         asked = torch.randn(shape, dtype=torch.float64, generator=seeded(seed))  # (q, d)
     own = (prompt.batch,) if asked.ndim == 3 else ()

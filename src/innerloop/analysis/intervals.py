@@ -15,6 +15,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
+from innerloop.core.arguments import expect_seed
 from innerloop.core.errors import ConfigurationError, unknown
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ class Interval:
 
 def seeded(seed: int) -> torch.Generator:
     """A generator on the CPU with a seed that torch can take."""
-    if not 0 <= seed < 2**63:
-        raise ConfigurationError(f"seed is {seed}, expected a number from 0 to 2^63 - 1.")
+    expect_seed(seed)
     return torch.Generator().manual_seed(seed)
 
 

@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from innerloop.analysis.distances import finite
-from innerloop.analysis.induced import answers_by_step, induced_weights
+from innerloop.analysis.induced import induced_weights
 from innerloop.analysis.intervals import average
 from innerloop.analysis.measured import Measured
 from innerloop.analysis.similarity import counted_positions
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, unknown
-from innerloop.core.iterate import iterate
+from innerloop.core.expects import expect_learner, expect_prompt
+from innerloop.core.iterate import answers_by_step, iterate
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.learners import GradientDescent, Newton
@@ -50,6 +51,7 @@ def match(
     first learner takes `steps`, the second its default number. The queries of SimW are those of
     `induced_weights`.
     """
+    expect_learner(second)
     several = {second.name: second}
     matches = match_all(first, several, prompt, measure=measure, steps=steps, queries=queries)
     return matches[second.name]
@@ -71,6 +73,9 @@ def match_all(
     With `exact`, the others are linear learners, and SimW takes their own weights. `axes` name the
     steps of the first and of the others, such as ("layer", "step").
     """
+    for one in (first, *others.values()):
+        expect_learner(one)
+    expect_prompt(prompt)
     if measure not in MEASURES:
         raise ConfigurationError(unknown("measure", measure, MEASURES))
     taken = first.steps if steps is None else steps
@@ -123,7 +128,8 @@ def _compared(
             each = _unit(weights.mT) * counted[..., None]  # (b, n, k, d)
             yield each.flatten(1) / number.sqrt()
         return
-    for answers in answers_by_step(learner, prompt, steps):
+    for read in answers_by_step(learner, prompt, steps):
+        answers = read.double()  # (b, n, k)
         if measure == "spd":
             yield (finite(answers) * counted).flatten(1) / number.sqrt()
         else:

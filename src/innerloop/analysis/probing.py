@@ -24,7 +24,9 @@ from innerloop.analysis.probe_features import (
 )
 from innerloop.analysis.probe_program import ProbeSettings
 from innerloop.analysis.probe_ridge import RidgeSettings
+from innerloop.core.arguments import expect_function
 from innerloop.core.errors import ConfigurationError, NotSupportedError, PromptError
+from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.learners.ols import OLS
@@ -119,6 +121,14 @@ def probe(
     prefixes all but the empty one; a learner that is not causal has the last prefix only. `axis`
     names the steps.
     """
+    expect_learner(learner)
+    for one in [prompts, *(each for each in (held_out, control) if each is not None)]:
+        expect_prompt(one)
+    expect_function("target", target, "of a prompt, such as il.analysis.moment")
+    if settings is not None and not isinstance(settings, ProbeSettings | RidgeSettings):
+        raise ConfigurationError(
+            f"settings is {settings!r}, expected il.analysis.ProbeSettings() or RidgeSettings()."
+        )
     if held_out is None:
         if prompts.batch < 2:
             raise PromptError("one prompt cannot be split: give two at least, or held-out prompts.")
@@ -197,6 +207,10 @@ def _train_and_test(
 def _targets(target: Target, prompt: Prompt) -> Tensor:
     """The target (B, n, m), checked."""
     numbers = target(prompt)  # (B, n, m)
+    if not isinstance(numbers, Tensor):
+        raise ConfigurationError(
+            f"the target returned a {type(numbers).__name__}, expected a tensor (B, n, m)."
+        )
     if numbers.ndim != 3 or numbers.shape[:2] != (prompt.batch, prompt.points):
         raise ConfigurationError(
             f"the target has shape {tuple(numbers.shape)}, expected ({prompt.batch}, "

@@ -15,8 +15,11 @@ import torch
 from torch import Tensor
 
 from innerloop.analysis.similarity import counted_positions
+from innerloop.core.arguments import expect_count, expect_number
 from innerloop.core.chunks import in_parts, rows_within_budget
+from innerloop.core.components import Components
 from innerloop.core.errors import ConfigurationError, PromptError
+from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner, Traits
 from innerloop.core.prompt import Prompt, expand_prefixes
@@ -95,6 +98,11 @@ class ReadoutLearner(Learner[ReadoutState]):
         return self.learner.hidden_states.inside(lambda state: state.inner)
 
     @property
+    def components(self) -> Components:
+        """The model's."""
+        return self.learner.components
+
+    @property
     def moving(self) -> MovingPart[ReadoutState]:
         """The model's; what is read depends on the number of steps, too."""
         inner = self.learner.moving
@@ -120,9 +128,11 @@ def fit_readouts(
     applies the one readout that was trained for the end after every step. Give it several times as
     many equations (prompts times points) as h is wide.
     """
+    expect_learner(learner)
+    expect_prompt(prompts)
     total = learner.steps if steps is None else steps
-    if total < 0:
-        raise ConfigurationError(f"steps is {total}, expected 0 or more.")
+    expect_count("steps", total, least=0)
+    expect_number("penalty", penalty)
     if not 0 <= penalty < float("inf"):
         raise ConfigurationError(f"penalty is {penalty}, expected a finite number of at least 0.")
     if prompts.queries is not None:

@@ -18,7 +18,8 @@ from innerloop.analysis.induced import bytes_asked, induced_weights
 from innerloop.analysis.intervals import DRAWS, Averages, Interval, ends
 from innerloop.analysis.measured import Measured
 from innerloop.core.chunks import map_prompts, rows_within_budget
-from innerloop.core.errors import PromptError
+from innerloop.core.errors import ConfigurationError, PromptError
+from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -137,6 +138,8 @@ def cosines(one: Tensor, other: Tensor) -> Tensor:
 @torch.no_grad()
 def predict_in_parts(learner: Learner[Any], prompt: Prompt, *, steps: int | None = None) -> Tensor:
     """Predictions (P, n[, q], k), so many prompts at a time that memory stays bounded."""
+    expect_learner(learner)
+    expect_prompt(prompt)
     rows = rows_within_budget(bytes_asked(learner, prompt, prompt.asked.shape[2]))
     return map_prompts(lambda part: predict(learner, part, steps=steps), prompt, rows=rows)
 
@@ -145,6 +148,7 @@ def _residuals(
     first: Learner[Any], second: Learner[Any], prompt: Prompt, steps: Steps
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Residuals (P, n, k) of both learners, 0 where they do not count, and what counts (P, n)."""
+    expect_prompt(prompt)
     if prompt.queries is not None:
         raise PromptError("SimE compares residuals at x_i: give prompts without queries.")
     ys, counted = prompt.ys.double(), counted_positions(prompt, empty=False)  # (P, n, k), (P, n)
@@ -159,6 +163,10 @@ def _of_both(
     measure: Callable[..., Tensor], first: Learner[Any], second: Learner[Any], steps: Steps
 ) -> tuple[Tensor, Tensor]:
     """What a function of a learner and its steps gives for both."""
+    if not isinstance(steps, tuple) or len(steps) != 2:
+        raise ConfigurationError(
+            f"steps is {steps!r}, expected a pair, one number for each learner: (5, None)."
+        )
     return measure(first, steps=steps[0]), measure(second, steps=steps[1])
 
 

@@ -17,6 +17,7 @@ from innerloop.analysis.measured import Measured
 from innerloop.analysis.similarity import by_examples
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import PromptError
+from innerloop.core.expects import expect_prompt
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 
@@ -43,6 +44,7 @@ def span_test(
 
 def span_chance(prompt: Prompt) -> Measured:
     """The part of weights at random outside the span of the examples, by examples, from one on."""
+    expect_prompt(prompt)
     none = torch.zeros(prompt.batch, prompt.points, prompt.dims, prompt.outputs)  # (P, n, d, k)
     ranks = outside_span(none, prompt)[1]  # (P, n)
     chance = chance_outside(ranks, prompt.dims, prompt.outputs)  # (P, n)

@@ -7,8 +7,10 @@ from typing import Any
 import pandas as pd
 import torch
 
+from innerloop.core.arguments import expect_number
 from innerloop.core.chunks import in_parts, rows_within_budget
 from innerloop.core.errors import ConfigurationError, PromptError
+from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.iterate import trajectory
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -90,6 +92,9 @@ def verify(
     An error is |circuit - algorithm| / max(1, |algorithm|). Positions that the prompt does not
     score are left out. Without steps both take their own number, which must be the same.
     """
+    for learner in (circuit, algorithm):
+        expect_learner(learner)
+    expect_prompt(prompt)
     if steps is None and circuit.steps != algorithm.steps:
         raise ConfigurationError(
             f"{circuit.name} takes {circuit.steps} steps and {algorithm.name} {algorithm.steps}: "
@@ -121,7 +126,8 @@ def verify(
                 worst[step] = (error, which.start + row, prefix)
     compared: list[StepError] = []
     for step, (error, row, prefix) in enumerate(worst):
-        allowed = float(tolerance(step) if callable(tolerance) else tolerance)
+        allowed = tolerance(step) if callable(tolerance) else tolerance
+        expect_number("tolerance", allowed)
         if not allowed >= 0:
             raise ConfigurationError(
                 f"the tolerance after step {step} is {allowed}, expected a number of at least 0."

@@ -10,7 +10,7 @@ from pydantic import Field, FiniteFloat
 from torch import Tensor
 
 from innerloop.circuits.blueprint import Blueprint
-from innerloop.circuits.compile import build
+from innerloop.circuits.compile import build, lay_out
 from innerloop.core.config import Config
 from innerloop.models.model import Model
 from innerloop.models.transformer import InContextTransformer
@@ -46,6 +46,12 @@ class TransformerCircuit(Circuit, InContextTransformer):
     def __init__(self, blueprint: Blueprint) -> None:
         """Compile a blueprint."""
         super().__init__(blueprint, *build(blueprint))
+
+    def slot_numbers(self, slot: str) -> list[int]:
+        """Where a slot and its mirror lie among the numbers of the residual stream."""
+        lane, size = lay_out(self.blueprint), self.blueprint.residual[slot].size
+        starts = {lane.offsets[slot], lane.offsets[slot] + lane.mirror}
+        return [start + i for start in sorted(starts) for i in range(size)]
 
 
 class CircuitSettings(Config):

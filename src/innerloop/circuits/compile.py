@@ -59,7 +59,7 @@ class Lane:
 def build(blueprint: Blueprint) -> tuple[TransformerConfig, dict[str, Tensor]]:
     """The configuration and the weights of a circuit, float64."""
     validate(blueprint)
-    lane = _lay_out(blueprint)
+    lane = lay_out(blueprint)
     config = _configure(blueprint, lane)
     model = InContextTransformer(config).double()
     with torch.no_grad():
@@ -71,7 +71,7 @@ def build(blueprint: Blueprint) -> tuple[TransformerConfig, dict[str, Tensor]]:
     return config, model.state_dict()
 
 
-def _lay_out(blueprint: Blueprint) -> Lane:
+def lay_out(blueprint: Blueprint) -> Lane:
     """Slots one behind the other; mirrors behind all of them, where there is a norm."""
     width = blueprint.residual.width
     offsets = blueprint.residual.offsets()

@@ -14,6 +14,7 @@ from innerloop.cli.demo import demo
 from innerloop.cli.evaluate import evaluate
 from innerloop.cli.identify import identify
 from innerloop.cli.importing import import_
+from innerloop.cli.inspect import inspect
 from innerloop.cli.listing import learners, tasks
 from innerloop.cli.recipes import recipes
 from innerloop.cli.report_ import report
@@ -27,8 +28,9 @@ app = typer.Typer(
     help="innerloop: a laboratory for the learning algorithms inside transformers.\n\n"
     "Start with `innerloop demo`. Look around with `innerloop tasks`, `innerloop learners` and "
     "`innerloop recipes`; train a model with `innerloop train`, and compare it with any learner by "
-    "`innerloop evaluate`; `innerloop identify` says which algorithm is inside. Known algorithms "
-    "become weights by `innerloop compile`, and are held to it by `innerloop verify`.\n\n"
+    "`innerloop evaluate`; `innerloop identify` says which algorithm is inside, `innerloop "
+    "inspect` what heads and MLPs do. Known algorithms become weights by `innerloop compile`, and "
+    "are held to it by `innerloop verify`.\n\n"
     "`innerloop studies` lists the figures, tables and theorems of the papers, `innerloop "
     "reproduce` does them again, with a verdict on every claim, and `innerloop report` joins all "
     "in one page.",
@@ -36,8 +38,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 _VERBS = (
-    demo, tasks, learners, recipes, studies, train, evaluate, identify, verify, reproduce, report,
-    bench,
+    demo, tasks, learners, recipes, studies, train, evaluate, identify, inspect, verify,
+    reproduce, report, bench,
 )  # fmt: skip
 for _verb in _VERBS:
     app.command()(_verb)

@@ -12,18 +12,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from innerloop.core.arguments import expect_count
 from innerloop.core.check_tools import (
     AnyLearner,
     changed_from,
     first_question,
     queries,
-    raw,
     same,
 )
-from innerloop.core.errors import ConfigurationError, ContractViolation, NotSupportedError, unknown
-from innerloop.core.iterate import iterate, predict, trajectory
+from innerloop.core.errors import (
+    AnswerShapeError,
+    ConfigurationError,
+    ContractViolation,
+    IgnoredQueriesError,
+    NotSupportedError,
+    unknown,
+)
+from innerloop.core.expects import expect_learner
+from innerloop.core.iterate import iterate, predict, read_checked, trajectory
 from innerloop.core.named_prompts import Setting, WatchedTruth, named_prompts
-from innerloop.core.prompt import Layout
+from innerloop.core.prompt import Layout, Prompt
 from innerloop.core.tolerances import CONTRACT
 from innerloop.core.trait_checks import (
     check_causal,
@@ -43,18 +51,25 @@ def check_shape_and_dtype(learner: AnyLearner, setting: Setting) -> None:
         asked = prompt.ask(queries(prompt, setting))
         # A learner that is not causal never meets queries itself: prefixes are expanded first.
         straight = (prompt, asked) if learner.traits.causal else (prompt,)
-        answers = [(raw(learner, question), question) for question in straight]
-        answers += [(predict(learner, question), question) for question in (prompt, asked)]
-        for answer, question in answers:
-            if tuple(answer.shape) != question.prediction_shape:
-                raise ContractViolation(
-                    f"{learner.name} answers with shape {tuple(answer.shape)}, expected "
-                    f"{question.prediction_shape}."
-                )
+        try:
+            answers = [_straight(learner, question) for question in straight]
+            answers += [predict(learner, question) for question in (prompt, asked)]
+        except AnswerShapeError as error:
+            raise ContractViolation(str(error)) from error
+        for answer in answers:
             if answer.dtype != dtype or answer.device != prompt.xs.device:
                 raise ContractViolation(
                     f"{learner.name} answers a {dtype} prompt in {answer.dtype} on {answer.device}."
                 )
+
+
+def _straight(learner: AnyLearner, question: Prompt) -> Tensor:
+    """The learner's own answer, at the queries or, where it ignores them, at the xs."""
+    *_, state = iterate(learner, question)
+    try:
+        return read_checked(learner, question, state)
+    except IgnoredQueriesError:  # prefixes are expanded for it
+        return read_checked(learner, question.ask(None), state)
 
 
 def check_finite(learner: AnyLearner, setting: Setting) -> None:
@@ -241,6 +256,9 @@ def check_learner(
     that take inputs and outputs up to a bound (a circuit). `waived` maps the
     name of a check that cannot hold to the reason; a waiver that is not needed is a breach, too.
     """
+    expect_learner(learner)
+    for size, number in (("dims", dims), ("points", points)):
+        expect_count(size, number)
     waivers = dict(waived or {})
     for name, reason in waivers.items():
         if name not in CHECKS:

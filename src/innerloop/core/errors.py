@@ -28,6 +28,14 @@ class FixedPointError(InnerloopError):
     """An iteration that did not reach its fixed point."""
 
 
+class AnswerShapeError(InnerloopError):
+    """A learner's answer that is not a tensor of the shape that the prompt asks for."""
+
+
+class IgnoredQueriesError(AnswerShapeError):
+    """A learner answered at x_i where other queries were asked."""
+
+
 class ContractViolation(AssertionError):
     """A learner that breaks the contract of `innerloop.core.checks`."""
 

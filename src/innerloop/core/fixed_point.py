@@ -7,8 +7,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from innerloop.core.arguments import expect_count, expect_number
 from innerloop.core.errors import ConfigurationError, FixedPointError, NotSupportedError, unknown
-from innerloop.core.iterate import iterate
+from innerloop.core.expects import expect_learner, expect_prompt
+from innerloop.core.iterate import iterate, read_checked
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.core.state import clone_state, put_state, select_state
@@ -66,6 +68,8 @@ def run_to_fixed_point(
     depends on its moving part alone. With `throw`, prompts that diverged or ran out of steps raise
     a FixedPointError that says how many; without it, inspect the result. No gradients are kept.
     """
+    expect_learner(learner)
+    expect_prompt(prompt)
     _check_arguments(learner, tolerance, max_steps, memory, acceleration)
     moving, running = learner.moving, learner.init(prompt)
     default = FIXED_POINT.get(moving.get(running).dtype, FIXED_POINT[torch.float32])
@@ -111,8 +115,8 @@ def run_to_fixed_point(
         running = stepped
 
     result = FixedPoint(
-        state=state, predictions=learner.read(prompt, state), steps=steps, residuals=residuals,
-        converged=converged, diverged=diverged,
+        state=state, predictions=read_checked(learner, prompt, state), steps=steps,
+        residuals=residuals, converged=converged, diverged=diverged,
     )  # fmt: skip
     if throw and not bool(converged.all()):
         remedy = "Allow more steps, a larger tolerance"
@@ -205,8 +209,9 @@ def _check_arguments(
         raise NotSupportedError(
             f"{learner.name} is not causal: run it on the prompts of expand_prefixes."
         )
-    if tolerance is not None and tolerance < 0:
-        raise ConfigurationError(f"tolerance is {tolerance}, expected at least 0.")
+    if tolerance is not None:
+        expect_number("tolerance", tolerance)
+        if tolerance < 0:
+            raise ConfigurationError(f"tolerance is {tolerance}, expected at least 0.")
     for name, number in (("max_steps", max_steps), ("memory", memory)):
-        if number < 1:
-            raise ConfigurationError(f"{name} is {number}, expected at least 1.")
+        expect_count(name, number)

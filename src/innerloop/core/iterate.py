@@ -7,8 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from innerloop.core.arguments import expect_count
 from innerloop.core.chunks import rows_within_budget
-from innerloop.core.errors import ConfigurationError
+from innerloop.core.errors import AnswerShapeError, ConfigurationError, IgnoredQueriesError
+from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.learner import Learner, State
 from innerloop.core.prompt import Prompt, expand_prefixes
 
@@ -41,6 +43,13 @@ def iterate(
     first, and `steps` counts those beyond it, by default what is left of the learner's own. So k
     steps and then more are all of them at once.
     """
+    expect_learner(learner)
+    expect_prompt(prompt)
+    if start is not None and not (isinstance(start, tuple) and len(start) == 2):
+        raise ConfigurationError(
+            f"start is a {type(start).__name__}, expected a pair: a state, and the number of steps "
+            "that led to it."
+        )
     taken = 0 if start is None else start[1]
     total = _number_of_steps(learner, max(0, learner.steps - taken) if steps is None else steps)
     if taken < 0:
@@ -60,37 +69,73 @@ def _states(
 
 def predict(learner: Learner[Any], prompt: Prompt, *, steps: int | None = None) -> Tensor:
     """Predictions after the last step: (B, n, k), or (B, n, q, k) with queries."""
-    if not learner.traits.causal:
-        return _expanded(learner, prompt, steps, every_step=False)[0]
-    return _last(learner, prompt, steps)
+    expect_learner(learner)
+    expect_prompt(prompt)
+    if learner.traits.causal:
+        try:
+            return _read_last(learner, prompt, steps)
+        except IgnoredQueriesError:
+            pass  # as if it were not causal
+    return _expanded(learner, prompt, steps, every_step=False)[0]
 
 
 def trajectory(
     learner: Learner[Any], prompt: Prompt, *, steps: int | None = None, states: bool = False
 ) -> Trajectory:
     """Predictions after every step; with `states`, the states as well."""
+    if not states:
+        return Trajectory(predictions=torch.stack(list(answers_by_step(learner, prompt, steps))))
+    expect_learner(learner)
     if not learner.traits.causal:
-        if states:
-            raise ConfigurationError(
-                f"{learner.name} is not causal: it has one state per prefix. Iterate it on the "
-                "prompts of expand_prefixes instead."
-            )
-        return Trajectory(predictions=_expanded(learner, prompt, steps, every_step=True))
-    reads: list[Tensor] = []
-    kept: list[Any] = []
-    for state in iterate(learner, prompt, steps=steps):
-        reads.append(learner.read(prompt, state))
-        if states:
-            kept.append(state)
-    return Trajectory(predictions=torch.stack(reads), states=tuple(kept) if states else None)
+        raise ConfigurationError(
+            f"{learner.name} is not causal: it has one state per prefix. Iterate it on the "
+            "prompts of expand_prefixes instead."
+        )
+    kept = tuple(iterate(learner, prompt, steps=steps))
+    reads = [read_checked(learner, prompt, state) for state in kept]  # (B, n[, q], k) each
+    return Trajectory(predictions=torch.stack(reads), states=kept)
 
 
-def _last(learner: Learner[Any], prompt: Prompt, steps: int | None) -> Tensor:
+def answers_by_step(
+    learner: Learner[Any], prompt: Prompt, steps: int | None = None
+) -> Iterator[Tensor]:
+    """Yield predictions (B, n[, q], k) before the first step and after each."""
+    expect_learner(learner)
+    expect_prompt(prompt)
+    if learner.traits.causal:
+        try:
+            for state in iterate(learner, prompt, steps=steps):
+                yield read_checked(learner, prompt, state)
+            return
+        except IgnoredQueriesError:
+            pass  # at the first of its answers, so that none has been given out
+    yield from _expanded(learner, prompt, steps, every_step=True)
+
+
+def read_checked(learner: Learner[Any], prompt: Prompt, state: Any) -> Tensor:
+    """What the learner reads, once it is known to have the shape that the prompt asks for."""
+    answer: Any = learner.read(prompt, state)
+    shape = tuple(answer.shape) if isinstance(answer, Tensor) else None
+    if shape == prompt.prediction_shape:
+        return answer
+    if shape is not None and prompt.queries is not None and shape == tuple(prompt.ys.shape):
+        raise IgnoredQueriesError(
+            f"{learner.name} answers at the xs of a prompt with queries: give the prompt without "
+            "queries, or have its `read` answer `prompt.asked`."
+        )
+    given = f"a {type(answer).__name__}" if shape is None else f"shape {shape}"
+    raise AnswerShapeError(
+        f"{learner.name} answers with {given}, expected a tensor of shape "
+        f"{prompt.prediction_shape}: one prediction per output of each question."
+    )
+
+
+def _read_last(learner: Learner[Any], prompt: Prompt, steps: int | None) -> Tensor:
     states = iterate(learner, prompt, steps=steps)
     state = next(states)
     for following in states:
         state = following
-    return learner.read(prompt, state)
+    return read_checked(learner, prompt, state)
 
 
 def _expanded(
@@ -104,16 +149,17 @@ def _expanded(
     rows = rows_within_budget(learner.bytes_per_prompt(prompt))
     for i, which, part in expand_prefixes(prompt, rows=rows):
         if every_step:
-            reads = [learner.read(part, state) for state in iterate(learner, part, steps=steps)]
+            reads = [
+                read_checked(learner, part, state) for state in iterate(learner, part, steps=steps)
+            ]  # (R, i + 1, k) each
             answers[:, which, i] = torch.stack(reads)[:, :, i]  # (K + 1, R, k)
         else:
-            answers[0, which, i] = _last(learner, part, steps)[:, i]  # (R, k)
+            answers[0, which, i] = _read_last(learner, part, steps)[:, i]  # (R, k)
     grid = answers.reshape(count, batch, number, points, prompt.outputs).transpose(2, 3)
     return grid.reshape(count, *prompt.prediction_shape)
 
 
 def _number_of_steps(learner: Learner[Any], steps: int | None) -> int:
     total = learner.steps if steps is None else steps
-    if total < 0:
-        raise ConfigurationError(f"steps is {total}, expected 0 or more.")
+    expect_count("steps", total, least=0)
     return total

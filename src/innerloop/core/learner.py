@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from pydantic.fields import FieldInfo
 from torch import Tensor
 
+from innerloop.core.components import Components
 from innerloop.core.errors import NotSupportedError
 from innerloop.core.prompt import Prompt
 from innerloop.core.state_parts import HiddenStates, MovingPart
@@ -72,7 +73,10 @@ class Learner(ABC, Generic[State]):
 
     @abstractmethod
     def read(self, prompt: Prompt, state: State) -> Tensor:
-        """Predictions (B, n, k) at x_i, or (B, n, q, k) at the prompt's queries."""
+        """Predictions (B, n, k) at x_i, or (B, n, q, k) at the prompt's queries.
+
+        A learner that answers at x_i all the same is run on every prefix and query by itself.
+        """
 
     def weights(self, prompt: Prompt, state: State | None = None) -> Tensor:
         """The linear predictor of each prefix, (B, n, d, k) in float64, for linear learners.
@@ -97,6 +101,13 @@ class Learner(ABC, Generic[State]):
         except NotSupportedError:
             return False
         return True
+
+    @property
+    def components(self) -> Components:
+        """Its heads, MLPs and residual stream, for models: what can be patched and ablated."""
+        raise NotSupportedError(
+            f"{self.name} has no components that hooks can reach: it is not a model."
+        )
 
     @property
     def moving(self) -> MovingPart[State]:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from innerloop.core.arguments import expect_count
 from innerloop.core.errors import PromptError
 
 Layout = Literal["pairs", "stream"]
@@ -91,6 +92,10 @@ class Prompt:
         They must agree in layout, types, sizes and in which tensors they have: queries, `scored`
         and the keys of the truth. Drop a truth that differs first: `replace(prompt, truth={})`.
         """
+        if isinstance(prompts, Prompt):
+            raise PromptError(
+                "this is one prompt, expected a list of them: Prompt.cat([one, two])."
+            )
         if not prompts:
             raise PromptError("there are no prompts to concatenate: give at least one.")
         parts = [prompt._tensors() for prompt in prompts]
@@ -141,6 +146,11 @@ class Prompt:
         self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
     ) -> "Prompt":
         """Cast and move all that is real-valued; booleans only move."""
+        if dtype is not None and dtype not in _DTYPES:
+            raise PromptError(
+                f"dtype is {dtype!r}, expected a real type of torch: torch.float32 or "
+                "torch.float64."
+            )
 
         def cast(value: Tensor) -> Tensor:
             real = value.is_floating_point()
@@ -199,8 +209,7 @@ def expand_prefixes(prompt: Prompt, *, rows: int = 4096) -> Iterator[tuple[int, 
     Yields (i, s, part) with at most `rows` prompts of i + 1 points each; part's prompts are the
     slice s of the B * q questions asked at point i, in the order of the (B, q) grid.
     """
-    if rows < 1:
-        raise PromptError(f"rows is {rows}, expected at least 1 prompt at a time.")
+    expect_count("rows", rows)
     return _expanded(prompt, rows)
 
 

@@ -8,6 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from innerloop.core.arguments import expect_count, expect_generator
 from innerloop.core.config import Config
 from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.prompt import Layout, Prompt
@@ -49,8 +50,8 @@ class Task(Config):
         The same task, sizes and generator state give the same prompts.
         """
         for name, value in (("batch", batch), ("points", points)):
-            if value < 1:
-                raise ConfigurationError(f"{name} is {value}, expected at least 1.")
+            expect_count(name, value)
+        expect_generator(generator)
         try:
             # Room for the inputs, twice: a draw that fails for want of memory fails here.
             torch.empty((2, batch, points, self.dims), dtype=torch.float64, device=generator.device)

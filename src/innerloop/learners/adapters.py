@@ -54,7 +54,17 @@ class FromFunction(OneShot):
         return answers.reshape(batch, number, points, -1).transpose(1, 2)  # (B, n, q, k)
 
     def _call(self, prompt: Prompt) -> Tensor:
-        answer: Any = self.function(prompt.xs, prompt.ys)
+        try:
+            answer: Any = self.function(prompt.xs, prompt.ys)
+        except (InnerloopError, Warning):  # warnings, where the user has turned them into errors
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise InnerloopError(
+                f"{self.name} failed on xs {tuple(prompt.xs.shape)} and ys "
+                f"{tuple(prompt.ys.shape)} ({type(error).__name__}: {reason}): give a function of "
+                "both, or wrap a module of tokens with il.wrap."
+            ) from error
         if not isinstance(answer, Tensor):
             raise InnerloopError(
                 f"{self.name} returned {type(answer).__name__}, expected a tensor of shape "

@@ -7,6 +7,8 @@ from innerloop.models.linear_looped import LinearLoopedConfig, LinearLoopedTrans
 from innerloop.models.lstm import LSTM, LSTMConfig
 from innerloop.models.table import MODELS, ModelConfig, build
 from innerloop.models.transformer import InContextTransformer, TransformerConfig
+from innerloop.models.wrap import wrap
+from innerloop.models.wrapped import WrappedModule
 
 __all__ = [
     "LSTM",
@@ -20,9 +22,11 @@ __all__ = [
     "ModelConfig",
     "Stack",
     "TransformerConfig",
+    "WrappedModule",
     "build",
     "import_garg",
     "import_yang",
     "load",
     "save",
+    "wrap",
 ]

@@ -70,13 +70,31 @@ class Attention(nn.Module):
             return functional.scaled_dot_product_attention(
                 queries, keys, values, is_causal=self.causal, scale=self.scale
             )
+        scores, divisor = self._scores(queries, keys)  # (B, h, T, T), (T, 1)
+        return scores @ values / divisor
+
+    def _scores(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor | float]:
+        """Scores (B, h, T, T) of ReLU and linear attention, and what they are divided by."""
         scores = self._activate(self.scale * queries @ keys.mT)  # (B, h, T, T)
         length = keys.shape[2]
         seen = torch.full((length, 1), float(length), dtype=keys.dtype, device=keys.device)
         if self.causal:
             scores = scores.tril()  # (B, h, T, T)
             seen = torch.arange(1, length + 1, dtype=keys.dtype, device=keys.device)[:, None]
-        return scores @ values / (seen if self.divisor is None else self.divisor)
+        return scores, seen if self.divisor is None else self.divisor
+
+    def pattern(self, tokens: Tensor) -> Tensor:
+        """How much each token of (B, T, D) looks at each: (B, h, T, T), row by row."""
+        queries, keys, _ = self._split(self.inward(tokens))  # (B, h, T, s) each
+        if self.kind != "softmax":
+            scores, divisor = self._scores(queries, keys)  # (B, h, T, T), (T, 1)
+            return scores / divisor
+        scores = self.scale * queries @ keys.mT  # (B, h, T, T)
+        if self.causal:
+            length = keys.shape[2]
+            later = torch.ones(length, length, dtype=torch.bool, device=keys.device).triu(1)
+            scores = scores.masked_fill(later, -torch.inf)  # (B, h, T, T)
+        return scores.softmax(-1)
 
     def _activate(self, scores: Tensor) -> Tensor:
         return functional.relu(scores) if self.kind == "relu" else scores

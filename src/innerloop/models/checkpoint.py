@@ -16,7 +16,7 @@ from torch import Tensor
 from innerloop.core.config import Config
 from innerloop.core.errors import ConfigurationError, InnerloopError
 from innerloop.core.files import read_json, write_atomically
-from innerloop.models.model import AnyModel
+from innerloop.models.model import AnyModel, Model
 from innerloop.models.table import ModelConfig, build, read_config
 
 CONFIG, WEIGHTS = "config.json", "weights.safetensors"
@@ -32,6 +32,11 @@ class Description(Config):
 
 def save(model: AnyModel, folder: Path | str) -> Path:
     """Write a model into a folder, over the one that it holds; its float type is kept."""
+    if not isinstance(model, Model):
+        raise ConfigurationError(
+            f"a {type(model).__name__} is not a model of this library, which `save` could bring "
+            "back: keep modules of your own with torch.save(module.state_dict(), path)."
+        )
     folder = Path(folder)
     described = Description(model=model.config, dtype=_type_name(model.dtype))
     text = described.model_dump_json(indent=1) + "\n"

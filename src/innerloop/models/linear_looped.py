@@ -17,6 +17,7 @@ import torch
 from pydantic import Field, FiniteFloat
 from torch import Tensor, nn
 
+from innerloop.core.components import Components, Place, Tap
 from innerloop.core.errors import PromptError
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Traits
@@ -74,6 +75,8 @@ class LinearLoopedTransformer(Model[Tensor, LinearLoopedConfig]):
         self.value_output = nn.Parameter(torch.empty(config.dims + 1, config.dims + 1))
         """P: what it takes from them."""
         self.log_step_size = nn.Parameter(torch.empty(()))
+        # What hooks reach: the part of a step that a head computes, and the rows after it.
+        self.scores, self.taken, self.rows = nn.Identity(), nn.Identity(), nn.Identity()
         generator = generator or torch.Generator().manual_seed(0)
         initialise(self, spread="small", generator=generator)
         with torch.no_grad():
@@ -116,9 +119,9 @@ class LinearLoopedTransformer(Model[Tensor, LinearLoopedConfig]):
     def step(self, prompt: Prompt, state: Tensor, k: int) -> Tensor:
         """Every prefix's last row after one more look at its examples."""
         examples = self._examples(prompt)  # (B, k, n, d + 1)
-        scores = state @ self.query_key @ examples.mT  # (B, k, n, n)
-        taken = scores.tril(-1) @ examples @ self.value_output  # (B, k, n, d + 1)
-        return state - self.log_step_size.exp() * taken
+        scores = self.scores((state @ self.query_key @ examples.mT).tril(-1))  # (B, k, n, n)
+        taken = self.taken(scores @ examples @ self.value_output)  # (B, k, n, d + 1)
+        return self.rows(state - self.log_step_size.exp() * taken)
 
     def outputs(self, prompt: Prompt, state: Tensor) -> Tensor:
         """-x . q, at x_i (B, n, k) or at the queries (B, n, q, k)."""
@@ -151,6 +154,29 @@ class LinearLoopedTransformer(Model[Tensor, LinearLoopedConfig]):
             input_tokens=lambda prompt: range(prompt.points),
             readout_inputs=products,
         )
+
+    @property
+    def components(self) -> Components:
+        """One head and the last rows at every loop; the last row of prefix i is token i."""
+
+        def taps(k: int, steps: int) -> list[Tap]:
+            if not 0 <= k < steps:
+                return []
+            return [
+                Tap(place=Place("pattern", k), module=self.scores, put=None),
+                Tap(
+                    place=Place("head", k), module=self.taken,
+                    get=lambda rows: rows.transpose(1, 2).flatten(2)[:, :, None],  # (B, n, 1, k s)
+                    put=lambda rows, new: new.reshape(rows.transpose(1, 2).shape).transpose(1, 2),
+                ),
+                Tap(
+                    place=Place("residual", k), module=self.rows,
+                    get=lambda rows: rows.transpose(1, 2).flatten(2),  # (B, n, k (d + 1))
+                    put=lambda rows, new: new.reshape(rows.transpose(1, 2).shape).transpose(1, 2),
+                ),
+            ]  # fmt: skip
+
+        return Components(taps=taps, complete=True)
 
     @property
     def moving(self) -> MovingPart[Tensor]:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from innerloop.core.chunks import rows_within_budget
+from innerloop.core.components import Components, Place, Tap
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Layout, Prompt
 from innerloop.core.state_parts import HiddenStates
@@ -19,6 +20,7 @@ from innerloop.models.embedding import OutputPlace, PromptEmbedding
 from innerloop.models.hidden import Hidden
 from innerloop.models.model import Head, Model, initialise
 from innerloop.models.settings import BACKWARD, ModelSettings
+from innerloop.models.taps import input_tap
 
 
 class LSTMConfig(ModelSettings):
@@ -111,6 +113,18 @@ class LSTM(Model[Hidden, LSTMConfig]):
             input_tokens=lambda prompt: self.embedding.input_tokens(prompt.points),
             readout_inputs=self._readout_inputs,
         )
+
+    @property
+    def components(self) -> Components:
+        """The hidden states behind every layer."""
+
+        def taps(k: int, steps: int) -> list[Tap]:
+            if k == -1:
+                return [input_tap(self.embedding)]
+            layers = list(self.layers)[k : k + 1] if k < steps else []
+            return [Tap(place=Place("residual", k), module=layer) for layer in layers]
+
+        return Components(taps=taps)
 
     def _readout_inputs(self, prompt: Prompt, state: Hidden) -> Tensor:
         """The hidden states of the x tokens or the queries in the current layer."""

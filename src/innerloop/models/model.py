@@ -6,6 +6,7 @@ from typing import Any, Generic, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
+from innerloop.core.arguments import expect_generator
 from innerloop.core.config import Config
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
@@ -84,6 +85,7 @@ def initialise(model: nn.Module, *, spread: Spread, generator: torch.Generator) 
     small: deviation 0.02 (GPT-2). fan-in: 0.7 / sqrt(inputs of the map), with positions and other
     vectors at 0.02: a looped block then moves from the first step on.
     """
+    expect_generator(generator)
     with torch.no_grad():
         for module in model.modules():
             for name, parameter in module.named_parameters(recurse=False):

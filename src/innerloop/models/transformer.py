@@ -7,6 +7,7 @@ import torch
 from pydantic import Field, FiniteFloat, model_validator
 from torch import Tensor, nn
 
+from innerloop.core.components import Components, Tap
 from innerloop.core.errors import NotSupportedError, PromptError
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Layout, Prompt
@@ -23,6 +24,7 @@ from innerloop.models.embedding import OutputPlace, PromptEmbedding
 from innerloop.models.hidden import Hidden
 from innerloop.models.model import Head, Model, initialise
 from innerloop.models.settings import ModelSettings
+from innerloop.models.taps import input_tap, transformer_taps
 
 
 class TransformerConfig(ModelSettings):
@@ -160,6 +162,18 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
         if hidden.asked is not None:
             return hidden.asked  # (B, n, q, D)
         return self.embedding.inputs(hidden.tokens)  # (B, n, D)
+
+    @property
+    def components(self) -> Components:
+        """Heads, MLP and residual stream of every block, at every loop."""
+        backbone = self.backbone
+
+        def taps(k: int, steps: int) -> list[Tap]:
+            before = [input_tap(self.embedding)] if k == -1 else []
+            return before + transformer_taps(backbone, k, steps)
+
+        norms = (backbone.loop_norm, backbone.final_norm)
+        return Components(taps=taps, norms=norms, complete=True)
 
     @property
     def moving(self) -> MovingPart[BackboneState]:
