@@ -15,7 +15,8 @@ from innerloop.analysis.candidates import (
     Family,
     default_candidates,
 )
-from innerloop.analysis.identify import Identification, identify
+from innerloop.analysis.identification import Identification
+from innerloop.analysis.identify import identify
 from innerloop.analysis.identify_figure import draw_identification
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.iterate import predict, trajectory
@@ -98,7 +99,8 @@ def test_what_it_rests_on_is_told() -> None:
     found = identify(Ridge(1.0), TASK, points=POINTS, prompts=32, draws=50)
     assert found.family == "Ridge"
     assert found.parameters["penalty"] == pytest.approx(1.0, rel=1e-6)
-    assert found.sureness == 1.0
+    # Every draw agrees, and 32 prompts are no more than 32.
+    assert 0.9 < found.sureness <= 33 / 34
     assert found.unexplained < 1e-12
     assert list(found.ranking["spd"]) == sorted(found.ranking["spd"])
     row = found.ranking[found.ranking["family"] == "OLS"].iloc[0]

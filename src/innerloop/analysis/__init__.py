@@ -2,12 +2,13 @@
 
 from innerloop.analysis import drawing
 from innerloop.analysis.bayes_check import BayesCheck, bayes_check
-from innerloop.analysis.candidates import Candidate, Family, default_candidates
+from innerloop.analysis.candidates import Candidate, Family, Parameter, default_candidates
 from innerloop.analysis.convergence import Convergence, convergence
 from innerloop.analysis.drawing import draw_error_curve, save_figure_and_table
 from innerloop.analysis.error import error, error_curve
 from innerloop.analysis.forgetting import forgetting
-from innerloop.analysis.identify import Identification, identify
+from innerloop.analysis.identification import Identification
+from innerloop.analysis.identify import identify
 from innerloop.analysis.identify_figure import draw_identification
 from innerloop.analysis.induced import induced_weights
 from innerloop.analysis.intervals import Averages, Estimate, Interval, Statistic, estimate
@@ -31,6 +32,7 @@ __all__ = [
     "Identification",
     "Interval",
     "Measured",
+    "Parameter",
     "ProbeSettings",
     "Probing",
     "ReadoutLearner",

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from innerloop.analysis.drawing import COLOURS, MARKERS, plain
-from innerloop.analysis.identify import UNEXPLAINED, Identification
+from innerloop.analysis.identification import Identification
 
 SMALLEST = 1e-16
 """Where the axis of unexplained parts ends: the rounding of float64."""
@@ -37,8 +37,8 @@ def _draw_ranking(axes: Axes, answer: Identification) -> None:
     ends = np.minimum(low, parts), np.maximum(high, parts)  # (F,) each
     axes.hlines(places, *ends, colors=colours, linewidth=2.0)
     axes.scatter(parts, places, c=colours, s=40, zorder=3)
-    axes.axvline(UNEXPLAINED, color=COLOURS[4], linestyle="--", linewidth=1.0)
-    axes.text(UNEXPLAINED * 0.9, len(table) - 0.4, "explains enough", ha="right", fontsize=8)
+    axes.axvline(answer.threshold, color=COLOURS[4], linestyle="--", linewidth=1.0)
+    axes.text(answer.threshold * 0.9, len(table) - 0.4, "explains enough", ha="right", fontsize=8)
     axes.set_yticks(places, list(table["family"]))
     axes.set_xscale("log")
     axes.set_xlim(max(SMALLEST, float(parts.min()) / 10), max(2.0, float(high.max()) * 2))

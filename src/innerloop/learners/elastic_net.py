@@ -58,5 +58,5 @@ class ElasticNet(LinearLearner[Tensor]):
         if examples:
             for _ in range(1 + REPAIRS):
                 weights = settle(inputs, outputs, weight, weights)  # (N m, d)
-        solved = weights.reshape(-1, prompt.outputs, examples, dims)  # (B, k, m, d)
+        solved = weights.reshape(prompt.batch, prompt.outputs, examples, dims)  # (B, k, m, d)
         return torch.nn.functional.pad(solved, (0, 0, 1, 0)).permute(0, 2, 3, 1)
