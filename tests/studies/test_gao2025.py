@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,21 +11,24 @@ from innerloop.analysis import Estimate, Measured, estimate
 from innerloop.core.learner import Learner
 from innerloop.core.task import Task
 from innerloop.learners import OLS, GradientDescent
-from innerloop.studies.gao2025 import fig2a, fig2b, fig2c, fig3, fig4, fig5
-from innerloop.studies.gao2025.loops import GRID, growths
+from innerloop.studies.gao2025 import fig2a, fig2b, fig3, fig5
+from innerloop.studies.gao2025.loops import GRID, algoformer_of_loops, growths
 from innerloop.studies.gao2025.models import SERIES_NOISE
-from innerloop.studies.gao2025.newton import OWN
+from innerloop.studies.gao2025.newton import ALGORITHMS, OWN, compared
 from innerloop.studies.gao2025.samples import (
-    ABOVE,
     early,
     late,
     noise_level,
-    quarters,
     ridge_on_features,
     three_models,
     with_and_without_noise,
 )
-from innerloop.studies.gao2025.sizes import HEADS, USUAL_HEADS
+from innerloop.studies.gao2025.sizes import (
+    HEADS,
+    USUAL_HEADS,
+    algoformer_of_heads,
+    algoformer_of_layers,
+)
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Study
 from innerloop.studies.table import find_studies
@@ -38,13 +40,30 @@ from innerloop.tasks import (
 )
 from innerloop.training.families import SCALES, Scale
 from innerloop.training.recipes import find_recipe
-from innerloop.training.run import Run
 
 
 @pytest.fixture
 def lab() -> Lab:
     """A lab without runs, of the laptop's numbers of prompts and draws."""
     return Lab(study="gao2025/test", scale="laptop")
+
+
+def quantity(study: Study, name: str, measures: Mapping[str, Measured]) -> Estimate:
+    """What a claim is about, of these measures."""
+    claim = next(claim for claim in study.claims if claim.name == name)
+    return estimate(claim.statistic, [measures])
+
+
+def quantity(study: Study, name: str, measures: Mapping[str, Measured]) -> Estimate:
+    """What a claim is about, of these measures."""
+    claim = next(claim for claim in study.claims if claim.name == name)
+    return estimate(claim.statistic, [measures])
+
+
+def quantity(study: Study, name: str, measures: Mapping[str, Measured]) -> Estimate:
+    """What a claim is about, of these measures."""
+    claim = next(claim for claim in study.claims if claim.name == name)
+    return estimate(claim.statistic, [measures])
 
 
 def quantity(study: Study, name: str, measures: Mapping[str, Measured]) -> Estimate:
@@ -125,22 +144,6 @@ def test_the_worst_noise_and_the_better_rival_decide() -> None:
     assert (worst.value, worst.low, worst.high) == pytest.approx((1.5, 1.5, 1.5))
 
 
-def test_last_quarters_are_compared() -> None:
-    curves = {"standard": (9.0, 9.0, 9.0, 4.0), "looped": (9.0, 9.0, 9.0, 16.0),
-              "AlgoFormer": (8.0, 9.0, 9.0, 2.0)}  # fmt: skip
-    errors = {
-        label: Measured(values=torch.tensor([row]), axes=("examples",))
-        for label, row in curves.items()
-    }
-    measures = quarters(errors)
-    expected = {"beats-standard": 1 / 2, "beats-looped": 1 / 8, "standard-beats-looped": 1 / 4,
-                "falls-with-samples": 1 / 4}  # fmt: skip
-    assert {name: quantity(fig2c, name, measures).value for name in expected} == expected
-    above = {**measures, **quarters({label: each / 3 for label, each in errors.items()}, ABOVE)}
-    above["standard above the noise, late"].values[:] = 4.0  # what the series are compared by
-    assert quantity(fig2b, "beats-standard", above).value == pytest.approx(1 / 6)
-
-
 def by_loop(loops: int, trained: float, last: float) -> Measured:
     """Errors by loop that are the same for all prompts: (P, 2 loops + 1)."""
     errors = torch.full((20, 2 * loops + 1), math.nan)  # what is not read may be anything
@@ -165,38 +168,37 @@ def test_what_figure_3_compares() -> None:
     assert quantity(fig3, "loops-help", measures).value == pytest.approx(0.2)
 
 
-def in_its_place(own: Learner[Any]) -> dict[str, Measured]:
+def in_its_place(lab: Lab, own: Learner[Any], noise: float) -> dict[str, Measured]:
     """What figure 5 measures with a known learner in the AlgoFormer's place."""
-    configs = fig5.runs("laptop")
-    runs = {label: Run(Path("none"), config) for label, config in configs.items()}
-    lab = Lab(study="gao2025/test", scale="laptop", runs=runs, learners=dict.fromkeys(runs, own))
-    return dict(fig5.measure(lab))
+    task = LinearRegression(dims=5, noise=noise)
+    prompt = lab.draw(task, 11, prompts=256)
+    return compared(lab, {OWN: own, **ALGORITHMS}, prompt, task, noise)
 
 
-def test_least_squares_in_the_algoformers_place() -> None:
-    measures = in_its_place(OLS())
+def test_least_squares_in_the_algoformers_place(lab: Lab) -> None:
+    measures = in_its_place(lab, OLS(), 0.0)
     assert quantity(fig5, "ahead-of-gradient-descent-early", measures).high < 1
     assert quantity(fig5, "ahead-of-newton-early", measures).value == pytest.approx(1, abs=0.02)
-    # With noise it is not the best.
-    assert quantity(fig5, "better-at-noise-1", measures).low > 1
 
 
-def test_gradient_descent_in_the_algoformers_place() -> None:
-    measures = in_its_place(GradientDescent(10))
+def test_gradient_descent_in_the_algoformers_place(lab: Lab) -> None:
+    measures = in_its_place(lab, GradientDescent(10), 0.0)
     assert quantity(fig5, "ahead-of-gradient-descent-early", measures).low > 1
     assert quantity(fig5, "ahead-of-newton-early", measures).low > 1
     assert quantity(fig5, "newton-wins-late", measures).high < 1e-3
 
 
-def test_most_steps_are_not_the_best_with_noise() -> None:
+def test_least_squares_is_not_the_best_with_noise(lab: Lab) -> None:
+    measures = in_its_place(lab, OLS(), 1.0)
+    assert quantity(fig5, "better-at-noise-1", measures).low > 1
     # With noise fewer steps are better: to have as many as are drawn is not to be the best.
-    measures = in_its_place(GradientDescent(20))
+    measures = in_its_place(lab, GradientDescent(20), 1.0)
     assert quantity(fig5, "better-at-noise-1", measures).value == 1
     assert quantity(fig5, "best-at-noise-1", measures).low > 1
 
 
-def test_newton_wins_in_the_median_which_does_not_hear_outliers() -> None:
-    measures = in_its_place(GradientDescent(10))
+def test_newton_wins_in_the_median_which_does_not_hear_outliers(lab: Lab) -> None:
+    measures = in_its_place(lab, GradientDescent(10), 0.0)
     values = {"Newton, 20, at the end": 2.0, f"{OWN}, at the end": 4.0}
     for name, value in values.items():
         measures[name].values[:] = value
@@ -212,6 +214,12 @@ def test_runs_are_what_their_labels_say(scale: Scale) -> None:
         assert len({config.steps for config in runs.values()}) == 1, family
     for (label, _), config in fig2a.seeded_runs(scale, 1).items():
         assert label.endswith(f"sigma {config.model_dump()['task']['noise']:g}")
+    for config in fig2b.runs(scale).values():
+        assert config.model_dump()["task"]["noise"] == SERIES_NOISE
+    for config in fig2b.runs(scale).values():
+        assert config.model_dump()["task"]["noise"] == SERIES_NOISE
+    for config in fig2b.runs(scale).values():
+        assert config.model_dump()["task"]["noise"] == SERIES_NOISE
     for config in fig2b.runs(scale).values():
         assert config.model_dump()["task"]["noise"] == SERIES_NOISE
     for (loops, window), config in zip(GRID[scale], fig3.runs(scale).values(), strict=True):

@@ -34,8 +34,8 @@ it is what float32 models and iterations that stop at rounding leave."""
 NOISE = 1.0
 """The standard deviation of the noise on the outputs that a battery adds, as in the papers."""
 COLUMNS = (
-    "shift", "algorithm", "unexplained", "low", "high", "holds", "closest", "closest_unexplained",
-    "note",
+    "shift", "algorithm", "unexplained", "low", "high", "holds", "closest", "closest_family",
+    "closest_unexplained", "note",
 )  # fmt: skip
 
 
@@ -156,6 +156,7 @@ def _held(
         "high": float(parts.quantile(1 - tail)),
         "holds": unexplained <= threshold,
         "closest": fitted[closest].describe(),
+        "closest_family": fitted[closest].candidate.family.name,
         "closest_unexplained": float(distances[closest].mean() / size.mean()),
         "note": "",
     }
