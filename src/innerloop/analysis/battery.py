@@ -66,9 +66,9 @@ def situations(
         return []
     named = _quick_shifts(task, NOISE if noise is None else noise)
     if battery == "full":
-        same = {one.model_dump_json() for one in named.values()}
         more = papers_shifts(task)
-        named |= {name: one for name, one in more.items() if one.model_dump_json() not in same}
+        # A shift is equal to one of the same kind with the same settings.
+        named |= {name: one for name, one in more.items() if one not in named.values()}
     few, many = max(task.form.fewest_points + 1, task.dims // 2 + 1), 2 * points - 1
     return [
         *(_situation(name, one, points) for name, one in named.items()),

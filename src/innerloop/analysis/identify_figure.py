@@ -56,16 +56,17 @@ def _draw_shifts(axes: Axes, answer: Identification) -> None:
         for name in ("unexplained", "low", "high", "closest_unexplained")
     )  # (S,) each
     places = np.arange(len(table))[::-1]
-    colours = [COLOURS[0] if holds else COLOURS[1] for holds in table["holds"]]
-    axes.hlines(places, np.minimum(low, parts), np.maximum(high, parts), colors=colours, lw=2.0)
-    axes.scatter(parts, places, c=colours, s=40, zorder=3, label="the answer, as fitted")
+    holds = table["holds"].to_numpy(bool)  # (S,)
+    for which, colour, label in ((holds, COLOURS[0], "holds"), (~holds, COLOURS[1], "does not")):
+        ends = np.minimum(low, parts)[which], np.maximum(high, parts)[which]
+        axes.hlines(places[which], *ends, colors=colour, linewidth=2.0)
+        axes.scatter(parts[which], places[which], color=colour, s=40, zorder=3, label=label)
     other = (table["closest"] != answer.algorithm).to_numpy(bool)  # (S,)
-    if other.any():
-        axes.scatter(
-            closest[other], places[other], marker="D", s=26, facecolors="none", edgecolors=OTHERS,
-            zorder=4, label="the closest there",
-        )  # fmt: skip
-        axes.legend(frameon=False, fontsize=8, loc="lower left")
+    axes.scatter(
+        closest[other], places[other], marker="D", s=60, facecolors="none", edgecolors=OTHERS,
+        zorder=4, label="the closest there",
+    )  # fmt: skip
+    axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)
     _finish(axes, answer, places, list(table["shift"]), np.minimum(parts, closest), high)
     axes.set_title("under shifts", fontsize=10, loc="left")
 
