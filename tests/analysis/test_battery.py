@@ -11,7 +11,7 @@ from innerloop.analysis.identify import identify
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.iterate import predict
 from innerloop.core.prompt import Prompt
-from innerloop.learners import FromFunction, GradientDescent, Ridge
+from innerloop.learners import OLS, FromFunction, GradientDescent, Ridge
 from innerloop.models import InContextTransformer, Loop, TransformerConfig
 from innerloop.tasks import DecisionTree, LinearRegression, RepresentationAR
 from innerloop.tasks.shifts import ScaledInputs
@@ -61,6 +61,22 @@ def test_a_learner_that_breaks_under_a_shift_is_found_out() -> None:
     assert not holds["inputs x 2"]
     assert holds["inputs x 1/2"]
     assert "none of these at inputs x 2 (" in found.statement()
+
+
+def test_what_explains_a_shift_alone_is_named_there() -> None:
+    """Least squares on twice the inputs, the sign of one coordinate elsewhere."""
+
+    def function(xs: Tensor, ys: Tensor) -> Tensor:
+        large = xs.square().mean(dim=(1, 2), keepdim=True) > 2.5  # (B, 1, 1)
+        return torch.where(large, predict(OLS(), Prompt(xs=xs, ys=ys)), xs[..., :1].sign())
+
+    shifts = {"twice": ScaledInputs(task=TASK, factor=2.0)}
+    found = identify(
+        FromFunction(function), TASK, points=9, prompts=32, draws=50, families=["ols"],
+        shifts=shifts,
+    )  # fmt: skip
+    assert found.family == "none"
+    assert found.statement().endswith("unexplained); OLS() at twice")
 
 
 def test_what_a_model_cannot_read_has_a_note() -> None:

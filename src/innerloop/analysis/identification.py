@@ -58,26 +58,25 @@ class Identification:
 
     def statement(self) -> str:
         """What holds where: in distribution, and under each shift."""
+        first = f"{self.algorithm} in distribution"
         if self.family == "none":
             first = (
                 f"none of these in distribution (the closest, {self.algorithm}, leaves "
                 f"{self.unexplained:.1%} unexplained)"
             )
-        else:
-            first = self.algorithm + " in distribution"
-        tried = self.shifts[self.shifts["closest"].notna()]
-        explained: dict[str, list[str]] = {}
+        same: list[str] = []
+        others: dict[str, list[str]] = {}
         none: list[str] = []
-        for row in tried.to_dict("records"):
+        for row in self.shifts[self.shifts["closest"].notna()].to_dict("records"):
+            shift, closest, left = row["shift"], row["closest"], row["closest_unexplained"]
             if row["holds"] and self.family != "none":
-                explained.setdefault(self.algorithm, []).append(str(row["shift"]))
-            elif row["closest_unexplained"] <= self.threshold:
-                explained.setdefault(str(row["closest"]), []).append(str(row["shift"]))
+                same.append(shift)
+            elif left <= self.threshold:
+                others.setdefault(closest, []).append(shift)
             else:
-                none.append(f"{row['shift']} ({row['closest_unexplained']:.1%} unexplained)")
-        same = explained.pop(self.algorithm, [])
+                none.append(f"{shift} ({left:.1%} unexplained)")
         parts = [first + (f" and at {_listed(same)}" if same else "")]
-        parts += [f"{name} at {_listed(places)}" for name, places in explained.items()]
+        parts += [f"{name} at {_listed(places)}" for name, places in others.items()]
         parts += [f"none of these at {_listed(none)}"] if none else []
         return "; ".join(parts)
 
