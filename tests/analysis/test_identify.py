@@ -87,7 +87,7 @@ def test_the_wider_candidates_are_found() -> None:
         case = WIDER_CASES[name]
         found = identify(
             Noisy(case.make(), noise), TASK, points=POINTS, prompts=PROMPTS, draws=200,
-            battery=case.battery,
+            battery=case.battery, shifts={},  # the family is found in distribution
         )  # fmt: skip
         if found.family not in case.families:
             wrong.append(f"{name} with noise {noise:g}: {found.statement()}")

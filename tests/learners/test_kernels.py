@@ -1,5 +1,7 @@
 """Kernel ridge, Gaussian processes and random features against scikit-learn and plain algebra."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -26,9 +28,10 @@ def posterior_means(prompt: Prompt, kernel: Kernel, variance: float) -> np.ndarr
     answers = np.zeros((*asked.shape[:3], ys.shape[2]))
     for b in range(len(xs)):
         for i in range(1, xs.shape[1]):
-            model = GaussianProcessRegressor(kernel, alpha=variance, optimizer=None)
+            fixed: Any = None  # scikit-learn's stubs know no kernel that stays as it is
+            model = GaussianProcessRegressor(kernel, alpha=variance, optimizer=fixed)
             model.fit(xs[b, :i], ys[b, :i])
-            answers[b, i] = model.predict(asked[b, i]).reshape(answers[b, i].shape)
+            answers[b, i] = np.reshape(np.asarray(model.predict(asked[b, i])), answers[b, i].shape)
     return answers
 
 

@@ -27,8 +27,8 @@ SIZES = tuple(2.0**power for power in range(-7, 2))
 MOMENTA = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
 ENDS = (0.02, 0.99)
 """The ends of the search for the momentum: below, it is gradient descent."""
-STARTS = 4
-"""Numbers of steps for which step size and momentum are refined."""
+STARTS = 16
+"""Numbers of steps for which step size and momentum are refined: a grid alone mixes them up."""
 
 
 class _Member(NamedTuple):
