@@ -60,7 +60,8 @@ def situations(
     if shifts is not None:
         chosen = {**shifts}
         if noise is not None:
-            chosen[f"noise {noise:g}"] = NoisyOutputs(task=task, noise=noise)
+            settings: dict[str, Any] = {"task": task, "noise": noise}
+            chosen[f"noise {noise:g}"] = NoisyOutputs(**settings)
         return [_situation(name, one, points) for name, one in chosen.items()]
     if battery == "none":
         return []

@@ -52,9 +52,14 @@ class Identification:
     @property
     def algorithm(self) -> str:
         """The answer with its parameters; for "none" the closest of all."""
-        if self.family == "none":
-            return str(self.ranking["algorithm"].iloc[0])
-        return str(self.ranking[self.ranking["family"] == self.family]["algorithm"].iloc[0])
+        columns = (self.ranking[name].tolist() for name in ("family", "algorithm"))
+        by_family: dict[str, str] = dict(zip(*columns, strict=True))
+        return by_family.get(self.family, next(iter(by_family.values())))
+
+    @property
+    def tried(self) -> pd.DataFrame:
+        """The shifts under which the learner could be run."""
+        return self.shifts.dropna(subset=["closest"])
 
     def statement(self) -> str:
         """What holds where: in distribution, and under each shift."""
@@ -67,7 +72,7 @@ class Identification:
         same: list[str] = []
         others: dict[str, list[str]] = {}
         none: list[str] = []
-        for row in self.shifts[self.shifts["closest"].notna()].to_dict("records"):
+        for row in self.tried.to_dict("records"):
             shift, closest, left = row["shift"], row["closest"], row["closest_unexplained"]
             if row["holds"] and self.family != "none":
                 same.append(shift)

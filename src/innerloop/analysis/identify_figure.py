@@ -15,7 +15,7 @@ OTHERS = "0.45"
 
 def draw_identification(answer: Identification) -> Figure:
     """Families by what they leave unexplained; beside it the shifts and the matched iterations."""
-    steps, shifts = answer.progression, answer.shifts[answer.shifts["closest"].notna()]
+    steps, shifts = answer.progression, answer.tried
     number = 1 + bool(len(shifts)) + bool(steps)
     height = max(4.5, 0.32 * max(len(answer.ranking), len(shifts)) + 1.2)
     figure = Figure(figsize=(5.5 * number, height), layout="constrained", dpi=150)
@@ -50,7 +50,7 @@ def _draw_ranking(axes: Axes, answer: Identification) -> None:
 
 def _draw_shifts(axes: Axes, answer: Identification) -> None:
     """What the answer leaves under each shift, and what the closest family leaves there."""
-    table = answer.shifts[answer.shifts["closest"].notna()]
+    table = answer.tried
     parts, low, high, closest = (
         np.maximum(table[name].to_numpy(float), SMALLEST)
         for name in ("unexplained", "low", "high", "closest_unexplained")

@@ -68,8 +68,12 @@ class MomentumDescent(LinearLearner[MomentumState]):
     @property
     def moving(self) -> MovingPart[MomentumState]:
         """Both iterates: (B, n, 2 d, k)."""
-        return MovingPart(
-            self.name,
-            lambda state: torch.cat([state.weights, state.before], dim=2),
-            lambda state, both: MomentumState(*both.chunk(2, dim=2), state.rates),
-        )
+
+        def put(state: MomentumState, both: Tensor) -> MomentumState:
+            weights, before = both.chunk(2, dim=2)  # (B, n, d, k) each
+            return MomentumState(weights, before, state.rates)
+
+        def get(state: MomentumState) -> Tensor:
+            return torch.cat([state.weights, state.before], dim=2)
+
+        return MovingPart(self.name, get, put)
