@@ -47,7 +47,7 @@ answer: a convention. Known algorithms with noise of 0.01 on their predictions l
 a trained looped transformer 0.009, a kernel smoother 0.14, a mixture of OLS and neighbours 0.32."""
 WORTH_REFINING = 300.0
 """Parameters are refined for candidates whose distance is at most so many times the least."""
-SHIFTED = 64
+SHIFTED = 128
 """Prompts on which each shift is tried, at most."""
 SOME = 64
 """Prompts on which induced weights and the progression from step to step are looked at."""
