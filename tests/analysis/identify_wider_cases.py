@@ -1,4 +1,4 @@
-"""Ten learners beyond linear ones for `identify` to find; never looked at while it was tuned.
+"""Ten learners beyond linear ones for `identify` to find; never run while it was tuned.
 
 Two of them, trees and a network fitted to the prompt, need the candidates of the full battery.
 """
