@@ -27,7 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "models": {"core"},
     "circuits": {"core", "models"},
     "training": {"core", "tasks", "models"},
-    "analysis": {"core", "learners"},
+    "analysis": {"core", "tasks", "learners"},
     "language": {"core", "models", "training"},
     "studies": BELOW_STUDIES,
     "report": {"core", "analysis", "studies"},

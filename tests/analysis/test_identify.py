@@ -1,6 +1,7 @@
 """`identify` on learners whose answer is known, with and without noise on their predictions."""
 
 import math
+from itertools import product
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from innerloop.analysis.candidates import (
     Family,
     default_candidates,
 )
-from innerloop.analysis.identify import Identification, identify
+from innerloop.analysis.identification import Identification
+from innerloop.analysis.identify import identify
 from innerloop.analysis.identify_figure import draw_identification
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.iterate import predict, trajectory
@@ -32,6 +34,7 @@ from innerloop.learners import (
 )
 from innerloop.tasks import LinearRegression
 from tests.analysis.identify_cases import CASES, DIMS, POINTS, PROMPTS, Case, Noisy
+from tests.analysis.identify_wider_cases import WIDER_CASES
 
 TASK = LinearRegression(dims=DIMS)
 NOISES = (0.0, 1e-3, 1e-2)
@@ -77,6 +80,22 @@ def test_known_learners_are_found(name: str) -> None:
 
 
 @pytest.mark.slow
+def test_the_wider_candidates_are_found() -> None:
+    """The issue's measure: at least 28 of 30, of cases that were held apart from tuning."""
+    wrong: list[str] = []
+    for name, noise in product(WIDER_CASES, NOISES):
+        case = WIDER_CASES[name]
+        found = identify(
+            Noisy(case.make(), noise), TASK, points=POINTS, prompts=PROMPTS, draws=200,
+            battery=case.battery, shifts={},  # the family is found in distribution
+        )  # fmt: skip
+        if found.family not in case.families:
+            wrong.append(f"{name} with noise {noise:g}: {found.statement()}")
+    assert len(WIDER_CASES) * len(NOISES) == 30
+    assert len(wrong) <= 2, wrong
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 def test_nineteen_of_twenty_known_learners_are_found(noise: float) -> None:
     """The issue's measure: at least 95% of the cases, at every noise."""
@@ -98,7 +117,8 @@ def test_what_it_rests_on_is_told() -> None:
     found = identify(Ridge(1.0), TASK, points=POINTS, prompts=32, draws=50)
     assert found.family == "Ridge"
     assert found.parameters["penalty"] == pytest.approx(1.0, rel=1e-6)
-    assert found.sureness == 1.0
+    # Every draw agrees, and 32 prompts are no more than 32.
+    assert 0.9 < found.sureness <= 33 / 34
     assert found.unexplained < 1e-12
     assert list(found.ranking["spd"]) == sorted(found.ranking["spd"])
     row = found.ranking[found.ranking["family"] == "OLS"].iloc[0]
@@ -151,11 +171,16 @@ def test_only_the_given_candidates_count() -> None:
     assert list(found.ranking["family"]) == ["OLS"]
 
 
-def test_the_figure_has_both_parts() -> None:
-    found = identify(Newton(steps=2), TASK, points=5, prompts=16, draws=20)
-    figure = draw_identification(found)
-    assert len(figure.axes) == 2
-    assert figure.axes[1].get_yscale() == "symlog"
+def test_the_figure_has_a_part_for_each_question() -> None:
+    """Families, shifts and steps; without shifts or steps, no axes for them."""
+    found = identify(Newton(steps=2), TASK, points=5, prompts=16, draws=20, families=["newton"])
+    axes = draw_identification(found).axes
+    assert [one.get_title(loc="left") for one in axes] == ["in distribution", "under shifts", ""]
+    assert axes[2].get_yscale() == "symlog"
+    shown = [label.get_text() for label in axes[1].get_yticklabels()]
+    assert shown == list(found.shifts["shift"])
+    plain = identify(OLS(), TASK, points=5, prompts=16, draws=20, families=["ols"], battery="none")
+    assert len(draw_identification(plain).axes) == 1
 
 
 def test_predictions_that_are_not_finite_are_refused() -> None:

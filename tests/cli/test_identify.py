@@ -31,6 +31,8 @@ def test_a_learner_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     assert (answer["family"], answer["parameters"]["steps"]) == ("Newton", 3)
     assert answer["task"] == "linear (dims=3)"
     assert [row["Newton"] for row in answer["steps"]] == [0, 1, 2, 3]
+    assert answer["statement"].startswith("Newton(steps=3)")
+    assert [row["shift"] for row in answer["shifts"]][:2] == ["inputs x 2", "inputs x 1/2"]
     assert {path.suffix for path in output.iterdir()} == {".png", ".csv"}
 
 
@@ -46,12 +48,33 @@ def test_a_compiled_folder_is_named(capsys: pytest.CaptureFixture[str], tmp_path
     assert (tmp_path / "out" / "my-newton.png").is_file()
 
 
+def test_shifts_candidates_and_noise_are_chosen(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    numbers = tmp_path / "answer.json"
+    code, out, _ = run(
+        capsys, "identify", "ridge:penalty=1", "dims=3", "--prompts", "16", "--json", str(numbers),
+        "--candidates", "ridge,lasso", "--candidates", "ols", "--noise", "0.5",
+        "--shift", "scaled-inputs:factor=3", "-o", str(tmp_path / "out"),
+    )  # fmt: skip
+    assert code == 0
+    assert "scaled-inputs:factor=3" in out
+    answer = json.loads(numbers.read_text())
+    assert {row["family"] for row in answer["ranking"]} == {"Ridge", "Lasso", "OLS"}
+    assert [row["shift"] for row in answer["shifts"]] == ["scaled-inputs:factor=3", "noise 0.5"]
+    assert all(row["holds"] for row in answer["shifts"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["newtown:steps=3"], "unknown learner 'newtown'"),
         (["ols", "ridge:penalty=1"], "2 learners were named"),
         (["ols", "--prompts", "1"], "expected at least 2"),
+        (["ols", "--candidates", "rigde"], "unknown candidate 'rigde': did you mean 'Ridge'?"),
+        (["ols", "--candidates", ","], "no candidate was named"),
+        (["ols", "--shift", "scaled-input"], "unknown shift 'scaled-input'"),
+        (["ols", "--battery", "fast"], "'fast' is not one of 'none', 'quick', 'full'"),
         (["no/such/folder"], "there is no folder"),
         ([], "Missing argument"),
     ],

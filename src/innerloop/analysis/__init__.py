@@ -5,12 +5,13 @@ from innerloop.analysis.ablation import Ablation, ablate
 from innerloop.analysis.attention_patterns import attention_patterns
 from innerloop.analysis.attribution import Attribution, direct_attribution
 from innerloop.analysis.bayes_check import BayesCheck, bayes_check
-from innerloop.analysis.candidates import Candidate, Family, default_candidates
+from innerloop.analysis.candidates import Candidate, Family, Parameter, default_candidates
 from innerloop.analysis.convergence import Convergence, convergence
 from innerloop.analysis.drawing import draw_error_curve, save_figure_and_table
 from innerloop.analysis.error import error, error_curve
 from innerloop.analysis.forgetting import forgetting
-from innerloop.analysis.identify import Identification, identify
+from innerloop.analysis.identification import Identification
+from innerloop.analysis.identify import identify
 from innerloop.analysis.identify_figure import draw_identification
 from innerloop.analysis.induced import induced_weights
 from innerloop.analysis.inside_figure import draw_attention, draw_inside, draw_places
@@ -38,6 +39,7 @@ __all__ = [
     "Identification",
     "Interval",
     "Measured",
+    "Parameter",
     "Patching",
     "ProbeSettings",
     "Probing",

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from innerloop.analysis.candidates import DESCENT, Candidate
-from innerloop.analysis.distances import FEW, Fitted, Question, closest_value, run_candidate
+from innerloop.analysis.candidates import DESCENT, FEW, Candidate, Parameter
+from innerloop.analysis.distances import Fitted, Question, run_candidate
+from innerloop.analysis.refine import closest_value
 from innerloop.learners import GradientDescent, Newton
 
 MOST_STEPS = 1000
@@ -34,7 +35,7 @@ class _Best(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Descents:
+class Descents:
     """Gradient descents that differ in steps and size alone, beside a learner's answers."""
 
     question: Question
@@ -46,7 +47,7 @@ class _Descents:
     """(P, n, 1): what the gradient is multiplied by at size 1."""
 
     @classmethod
-    def of(cls, question: Question, descent: GradientDescent) -> "_Descents":
+    def of(cls, question: Question, descent: GradientDescent) -> "Descents":
         """The spectra by Newton's method before its first step, which decomposes X'X as well."""
         prompt, state = question.prompt, Newton(steps=0).init(question.prompt)
         along = state.basis @ prompt.xs.double()[..., None]  # (P, n, r, 1)
@@ -75,18 +76,19 @@ def fit_descent(question: Question) -> Fitted:
     """The best of gradient descent on the sum of squares, on their mean, and at 1/L."""
     few = question.first(FEW)
     at_largest = GradientDescent(steps=0)
-    fits = [(_fit_steps(_Descents.of(question, at_largest)), at_largest)]
+    fits = [(_fit_steps(Descents.of(question, at_largest)), at_largest)]
     for descent in (GradientDescent(0, 1.0), GradientDescent(0, 1.0, average=True)):
-        whole = _Descents.of(question, descent)
+        whole = Descents.of(question, descent)
         # Few prompts find the right numbers of steps; all of them, which it is.
-        for _, steps, size in _fit_sizes(_Descents.of(few, descent)):
+        for _, steps, size in _fit_sizes(Descents.of(few, descent)):
             fits.append((whole.at_best_size(steps, size, 1.1), descent))
     (_, steps, size), descent = min(fits, key=lambda fit: fit[0].distance)
     own = None if descent is at_largest else size
     candidate = Candidate(
         family=DESCENT, learner=replace(descent, steps=steps, step_size=own),
-        parameter="step_size", value=own,
+        parameters=() if own is None else (Parameter("step_size", own),),
         note="step size 1/L" if own is None else "average" if descent.average else "",
+        capped=steps == MOST_STEPS,  # else the search ended by itself
     )  # fmt: skip
     return run_candidate(candidate, steps, question)
 
@@ -105,7 +107,7 @@ def _beside(steps: int) -> range:
     return range(max(1, steps - reach), min(MOST_STEPS, steps + reach) + 1)
 
 
-def _fit_sizes(descents: _Descents) -> list[_Best]:
+def _fit_sizes(descents: Descents) -> list[_Best]:
     """The best size for every number of steps; the best three numbers of steps."""
     tried: dict[int, _Best] = {}
     curvature = (descents.rates * descents.values)[:, -1].amax(dim=1).median()  # ()
@@ -120,7 +122,7 @@ def _fit_sizes(descents: _Descents) -> list[_Best]:
     return sorted(tried.values())[:3]
 
 
-def _fit_steps(descents: _Descents) -> _Best:
+def _fit_steps(descents: Descents) -> _Best:
     """The best number of steps at size 1."""
 
     def tried(numbers: Iterable[int]) -> list[_Best]:

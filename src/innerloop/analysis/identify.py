@@ -2,13 +2,14 @@
 
 Every candidate is fitted - its steps over their whole range, its continuous parameters refined
 between the points of their grid - and ranked by its distance from the learner. The answer is the
-closest family, unless even that leaves too much unexplained.
+closest family, unless even that leaves too much unexplained. Then the task is shifted, and what was
+fitted is compared with the learner again (`battery.py`).
 
 Shapes: P prompts, n points, k outputs.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -16,18 +17,29 @@ from typing import Any
 import pandas as pd
 import torch
 
-from innerloop.analysis.candidates import DESCENT, Candidate, Family, default_candidates
+from innerloop.analysis.battery import RESOLUTION, Situation, hold, situations
+from innerloop.analysis.candidates import (
+    DESCENT,
+    MOMENTUM,
+    Battery,
+    Candidate,
+    Family,
+    chosen_families,
+    default_candidates,
+)
 from innerloop.analysis.descent_fit import fit_descent
-from innerloop.analysis.distances import Fitted, Question, closest_of_family, refine
+from innerloop.analysis.distances import Fitted, Question, closest_of_family, pose
 from innerloop.analysis.error import Progress
+from innerloop.analysis.identification import Identification, sureness_of
 from innerloop.analysis.induced import induced_weights
 from innerloop.analysis.intervals import CONFIDENCE, DRAWS, occurrences, resample, seeded
-from innerloop.analysis.matching import Progression, progression
-from innerloop.analysis.similarity import counted_positions, weight_cosines
+from innerloop.analysis.matching import progression
+from innerloop.analysis.momentum_fit import fit_momentum
+from innerloop.analysis.refine import refine
+from innerloop.analysis.similarity import weight_cosines
 from innerloop.core.arguments import expect_count, expect_device
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.expects import expect_learner, expect_task
-from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
 from innerloop.core.task import Task
 
@@ -35,64 +47,12 @@ UNEXPLAINED = 0.05
 """A family that leaves more than this part of the learner's predictions unexplained is not the
 answer: a convention. Known algorithms with noise of 0.01 on their predictions leave at most 0.0014,
 a trained looped transformer 0.009, a kernel smoother 0.14, a mixture of OLS and neighbours 0.32."""
-RESOLUTION = 1e-9
-"""Families whose unexplained parts differ by less than this are one, whatever the statistics say:
-it is what float32 models and iterations that stop at rounding leave."""
 WORTH_REFINING = 300.0
 """Parameters are refined for candidates whose distance is at most so many times the least."""
+SHIFTED = 128
+"""Prompts on which each shift is tried, at most."""
 SOME = 64
 """Prompts on which induced weights and the progression from step to step are looked at."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Identification:
-    """The answer, and what it rests on."""
-
-    learner: str
-    family: str
-    """The class name of the algorithm, or "none"."""
-    equivalents: tuple[str, ...]
-    """The families that it cannot be told from on these prompts."""
-    parameters: dict[str, float | str]
-    """Of the family: its parameter and its number of steps; empty for "none"."""
-    unexplained: float
-    """The part of the learner's predictions that the closest family leaves unexplained."""
-    sureness: float
-    """In which part of the bootstrap draws of prompts the answer is the same."""
-    ranking: pd.DataFrame
-    """One row per family, closest first: family, algorithm, spd, low, high, unexplained, sim_w."""
-    progression: Progression | None = None
-    """Which iteration of known algorithms each step of the learner is like; None without steps."""
-    mixture: tuple[tuple[float, str], ...] = ()
-    """Two algorithms whose weighted sum explains a learner that none explains alone."""
-    prompts: int
-    points: int
-
-    @property
-    def intervals(self) -> dict[str, tuple[float, float]]:
-        """The interval of each family's SPD."""
-        columns = (self.ranking[name].tolist() for name in ("family", "low", "high"))
-        return {family: (low, high) for family, low, high in zip(*columns, strict=True)}
-
-    def summary(self) -> str:
-        """The answer in a sentence or two."""
-        closest = str(self.ranking["algorithm"].iloc[0])
-        if self.family == "none":
-            answer = (
-                f"none of these: the closest, {closest}, leaves "
-                f"{self.unexplained:.1%} of the predictions unexplained."
-            )
-            if self.mixture:
-                parts = " + ".join(f"{weight:.2f} x {name}" for weight, name in self.mixture)
-                answer += f" They look like {parts}."
-            return answer
-        row = self.ranking[self.ranking["family"] == self.family].iloc[0]
-        answer = (
-            f"{row['algorithm']}: leaves {self.unexplained:.2g} of the predictions unexplained."
-        )
-        if self.equivalents:
-            answer += f" Cannot be told from {', '.join(self.equivalents)} here."
-        return f"{answer} Same answer in {self.sureness:.0%} of resampled prompts."
 
 
 def identify(
@@ -102,16 +62,25 @@ def identify(
     points: int,
     prompts: int = 256,
     steps: int | None = None,
+    battery: Battery = "quick",
+    shifts: Mapping[str, Task] | None = None,
+    noise: float | None = None,
+    families: Sequence[str] | None = None,
     candidates: Sequence[Candidate] | None = None,
     draws: int = DRAWS,
     seed: int = 0,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
 ) -> Identification:
-    """Say which known algorithm predicts as the learner does, on prompts of a task.
+    """Say which known algorithm predicts as the learner does, and under which shifts.
 
-    Without candidates: all families of `default_candidates`. The ranking is by SPD, the squared
-    prediction difference over the task's scale; intervals are over prompts.
+    Every family is fitted to the learner's answers on prompts of the task and ranked by SPD, the
+    squared prediction difference over the task's scale. Under each shift the same algorithms, with
+    the parameters found on the task, are compared again. The battery "quick" has eight shifts and
+    all families that are quick to fit, "full" all families and the papers' shifts, "none" no
+    shifts. `shifts` are tasks by name to try in the place of the battery's, `noise` is the
+    standard deviation of the noise that it adds; `families` are names such as "ridge",
+    `candidates` learners of one's own in their place.
     """
     expect_learner(learner)
     expect_task(task)
@@ -122,38 +91,33 @@ def identify(
         raise ConfigurationError(
             f"{prompts} prompts and {draws} draws: expected at least 2 and 1, to have an interval."
         )
-    prompt = task.sample(prompts, points, generator=seeded(seed)).to(
-        device=device, dtype=torch.float64
-    )
-    with torch.no_grad():
-        answers = predict(learner, prompt, steps=steps).double()  # (P, n, k)
-    counted, scale = counted_positions(prompt), task.scale_at(points)  # (P, n), (n,)
-    number = counted.sum(dim=1, keepdim=True).clamp(min=1)  # (P, 1)
-    # Each prompt's mean over the positions that count, in units of the scale.
-    weight = counted / scale.to(prompt.xs.device, torch.float64) / number  # (P, n)
-    question = Question(prompt, answers, weight)
-    if not bool(torch.isfinite(answers).all()):
-        raise ConfigurationError(
-            f"{learner.name} gives predictions that are not finite on this task: nothing can be "
-            "compared. Take fewer steps, or prompts that it was made for."
-        )
+    asked = partial(pose, learner, steps=steps, generator=seeded(seed), device=device)
+    question = asked(task, points=points, prompts=prompts)
     size = float(question.size.mean())
     if not 1e-20 < size < 1e100:
         raise ConfigurationError(
             f"{learner.name} predicts numbers of size {size**0.5:.2g} on this task: too small or "
             "too large to be compared with anything. Give it prompts that it was made for."
         )
-    fitted = _fit_families(candidates, question, progress)
-    answer = _decide(learner.name, fitted, question, draws, seed)
+    several = situations(task, points, battery, shifts=shifts, noise=noise)
+    fitted = _fit_families(chosen_families(families, battery), candidates, question, progress)
+    answer, chosen = _decide(learner.name, fitted, question, draws, seed)
+
+    def ask(situation: Situation) -> Question:
+        number = min(prompts, SHIFTED)
+        return asked(situation.task, points=situation.points, prompts=number)
+
+    held = hold(fitted, chosen, several, ask, threshold=UNEXPLAINED, draws=draws, seed=seed)
     similar = _weight_similarity(learner, fitted, question, steps, seed)
     closest = fitted[0].candidate
-    # What iterates without a value of its own is one of the references of `progression`.
-    iterates = closest.learner.steps and closest.value is not None
+    # What iterates without a parameter of its own is one of the references of `progression`.
+    iterates = closest.learner.steps and closest.parameters
     return replace(
         answer,
         ranking=answer.ranking.assign(sim_w=[similar.get(f) for f in answer.ranking["family"]]),
+        shifts=held,
         progression=progression(
-            learner, prompt.select(slice(0, SOME)), steps=steps,
+            learner, question.prompt.select(slice(0, SOME)), steps=steps,
             closest=(fitted[0].describe(), closest.learner) if iterates else None,
         ),
         mixture=_mixture(fitted, question) if answer.family == "none" else (),
@@ -161,13 +125,17 @@ def identify(
 
 
 def _fit_families(
-    candidates: Sequence[Candidate] | None, question: Question, progress: Progress | None
+    families: Sequence[Family],
+    candidates: Sequence[Candidate] | None,
+    question: Question,
+    progress: Progress | None,
 ) -> list[Fitted]:
     """The closest member of every family, refined; closest first."""
     # Settings that differ in kind are fitted apart: the grid may favour the wrong one.
-    kinds: dict[tuple[Family, str | None, str], list[Candidate]] = {}
-    for candidate in default_candidates(question.prompt) if candidates is None else candidates:
-        kind = (candidate.family, candidate.parameter, candidate.note)
+    kinds: dict[tuple[Family, int, str], list[Candidate]] = {}
+    given = default_candidates(question.prompt, families) if candidates is None else candidates
+    for candidate in given:
+        kind = (candidate.family, len(candidate.parameters), candidate.note)
         kinds.setdefault(kind, []).append(candidate)
     report = (lambda *_: None) if progress is None else progress
     coarse: list[Fitted] = []
@@ -175,8 +143,10 @@ def _fit_families(
         report(family.name, done, 2 * len(kinds))
         closest = closest_of_family(members, question)
         coarse += [closest] if closest is not None else []
-    best = {DESCENT: fit_descent(question)} if candidates is None else {}
-    least = min((one.mean for one in coarse), default=0.0)
+    special = {DESCENT: fit_descent, MOMENTUM: fit_momentum}
+    own = [] if candidates is not None else [one for one in special if one in families]
+    best = {family: special[family](question) for family in own}
+    least = min((one.mean for one in (*coarse, *best.values())), default=0.0)
     for done, one in enumerate(coarse):
         family = one.candidate.family
         report(family.name, len(kinds) + done, 2 * len(kinds))
@@ -191,8 +161,8 @@ def _fit_families(
 
 def _decide(
     learner: str, fitted: list[Fitted], question: Question, draws: int, seed: int
-) -> Identification:
-    """Rank, find what cannot be told apart, and say which family it is."""
+) -> tuple[Identification, int]:
+    """Rank, find what cannot be told apart, and say which family it is, and its place."""
     distances = torch.stack([one.distances for one in fitted]).cpu()  # (F, P)
     number = distances.shape[1]
     times = occurrences(resample(number, draws, seeded(seed))) / number  # (draws, P)
@@ -213,6 +183,7 @@ def _decide(
             "low": means.quantile(tail, dim=0),
             "high": means.quantile(1 - tail, dim=0),
             "unexplained": mean / size,
+            "edges": [", ".join(one.edges()) for one in fitted],
         }
     )
     alike: list[int] = same.nonzero()[:, 0].tolist()
@@ -222,18 +193,27 @@ def _decide(
     closest = same[means.argmin(dim=1)]  # (draws,)
     enough = means[:, chosen] <= UNEXPLAINED * sizes  # (draws,)
     known = unexplained <= UNEXPLAINED
-    others = [fitted[index].candidate.family.name for index in alike if index != chosen]
-    return Identification(
+    # What the search pushed to one of its ends is the same as a limit only.
+    others = [
+        fitted[index].candidate.family.name
+        for index in alike
+        if index != chosen and not fitted[index].edges()
+    ]
+    agreeing = float((closest & enough if known else ~enough).double().mean())
+    answer = Identification(
         learner=learner,
         family=family.name if known else "none",
         equivalents=(*family.equivalents, *others) if known else (),
         parameters=fitted[chosen].parameters() if known else {},
         unexplained=unexplained,
-        sureness=float((closest & enough if known else ~enough).double().mean()),
+        edges=fitted[chosen].edges() if known else (),
+        sureness=sureness_of(agreeing, question.size.cpu()),
         ranking=ranking,
         prompts=question.prompt.batch,
         points=question.prompt.points,
+        threshold=UNEXPLAINED,
     )
+    return answer, chosen
 
 
 def _weight_similarity(

@@ -86,7 +86,7 @@ def evaluate(
     console = Console()
     subjects = read_subjects(words, task)
     tables: list[pd.DataFrame] = []
-    for name, subject in _shifted(subjects.task, shift or []).items():
+    for name, subject in shifted_tasks(subjects.task, shift or []).items():
         length = min(subjects.points, subject.most_points or subjects.points)
         with progress_bar() as advance:
             table = error_curve(
@@ -104,8 +104,8 @@ def evaluate(
     write_rows(json, pd.concat(tables))
 
 
-def _shifted(base: Task, texts: list[str]) -> dict[str, Task]:
-    """The tasks to evaluate on, by the name of their shift; "" is the task itself."""
+def shifted_tasks(base: Task, texts: list[str]) -> dict[str, Task]:
+    """Tasks by the names of their shifts as a user writes them; without any, "" is the task."""
     if not texts:
         return {"": base}
     if texts == ["all"]:

@@ -2,6 +2,7 @@
 
 import json as json_module
 import math
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +13,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from innerloop.analysis.drawing import save_figure_and_table
-from innerloop.analysis.identify import Identification
+from innerloop.analysis.identification import Identification
 from innerloop.analysis.identify import identify as identify_learner
 from innerloop.analysis.identify_figure import draw_identification
-from innerloop.cli.evaluate import describe
+from innerloop.cli.evaluate import describe, shifted_tasks
 from innerloop.cli.options import (
     Points,
     Steps,
@@ -32,6 +33,14 @@ from innerloop.core.files import slug
 from innerloop.core.settings import is_setting
 
 
+class Batteries(StrEnum):
+    """How much is tried."""
+
+    NONE = "none"
+    QUICK = "quick"
+    FULL = "full"
+
+
 def identify(
     words: Annotated[
         list[str],
@@ -42,6 +51,34 @@ def identify(
         ),
     ],
     task: TaskName = None,
+    battery: Annotated[
+        Batteries,
+        typer.Option(
+            help="quick: eight shifts, and all candidates but the slow ones; full: the papers' "
+            "shifts, and boosting and networks as well; none: no shifts."
+        ),
+    ] = Batteries.QUICK,
+    shift: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Try this shift in the place of the battery's, as `scaled-inputs:factor=3`; "
+            "once for each shift; `all`: every shift of the papers."
+        ),
+    ] = None,
+    candidates: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Compare with these algorithms only, as `ridge,lasso`; see `innerloop learners`."
+        ),
+    ] = None,
+    noise: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="Standard deviation of the noise that the shift with noisy outputs adds. "
+            "Default: 1.",
+        ),
+    ] = None,
     points: Points = None,
     prompts: Annotated[int, typer.Option(help="Prompts to compare on.")] = 256,
     steps: Steps = None,
@@ -52,13 +89,16 @@ def identify(
     """Say which known algorithm predicts as a learner does, and how sure that is.
 
     Every known algorithm is fitted to the learner's predictions - steps, step sizes, penalties,
-    neighbours - and ranked by what it leaves unexplained. The answer may be "none of these".
+    kernels - and ranked by what it leaves unexplained. The answer may be "none of these". The same
+    algorithms are then tried under shifts of the task.
 
     For example:
 
     innerloop identify runs/looped-linear-...
 
     innerloop identify newton:steps=4 dims=5
+
+    innerloop identify runs/looped-linear-... --candidates ridge,ols --shift scaled-inputs:factor=3
     """
     console = Console()
     subjects = read_subjects(words, task)
@@ -70,10 +110,14 @@ def identify(
     with progress_bar() as advance:
         answer = identify_learner(
             subjects.learners[0], subjects.task, points=length, prompts=prompts, steps=steps,
-            seed=seed, progress=lambda _, done, total: advance("fitting", done, total),
+            battery=battery.value, shifts=shifted_tasks(subjects.task, shift) if shift else None,
+            noise=noise, families=_names(candidates), seed=seed,
+            progress=lambda name, done, total: advance(f"fitting {name}", done, total),
         )  # fmt: skip
     title = f"{subjects.labels[0]} on {describe(subjects.name, subjects.task)}, {length} points"
     console.print(_ranking_table(answer, title))
+    if len(answer.shifts):
+        console.print(_shift_table(answer))
     if answer.progression is not None:
         console.print(_step_table(answer))
     console.print(f"[bold]{escape(answer.summary())}[/]")
@@ -95,14 +139,22 @@ def as_json(answer: Identification) -> dict[str, Any]:
         "family": answer.family,
         "equivalents": list(answer.equivalents),
         "parameters": answer.parameters,
+        "edges": list(answer.edges),
+        "statement": answer.statement(),
         "unexplained": answer.unexplained,
         "sureness": answer.sureness,
         "prompts": answer.prompts,
         "points": answer.points,
         "mixture": [list(part) for part in answer.mixture],
         "ranking": _records(answer.ranking),
+        "shifts": _records(answer.shifts),
         "steps": None if progression is None else _records(progression),
     }
+
+
+def _names(given: list[str] | None) -> list[str] | None:
+    """Names, which may be joined by commas."""
+    return None if given is None else [name for text in given for name in text.split(",") if name]
 
 
 def _records(table: pd.DataFrame) -> Any:
@@ -130,6 +182,32 @@ def _ranking_table(answer: Identification, title: str) -> Table:
             f"{similar:.4f}" if known else "-",
             style="bold" if row["family"] in same else None,
         )
+    return shown
+
+
+def _shift_table(answer: Identification) -> Table:
+    """What the answer leaves unexplained under each shift, and what comes closest there."""
+    title = f"under shifts: {answer.algorithm}, as fitted above"
+    shown = Table(title=escape(title), title_justify="left", caption_justify="left")
+    shown.caption = escape(
+        f"holds: at most {answer.threshold:.0%} of the predictions (or of the labels, where these "
+        "are larger) are left unexplained"
+    )
+    shown.add_column("shift", style="cyan")
+    for name in ("unexplained", "90% interval", "holds"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    shown.add_column("closest there", overflow="fold")
+    for row in answer.shifts.to_dict("records"):
+        if row["note"]:
+            shown.add_row(escape(str(row["shift"])), "-", "-", "-", escape(str(row["note"])))
+            continue
+        closest = f"{row['closest_family']}: {row['closest_unexplained']:.2g}"
+        interval = f"{row['low']:.2g} .. {row['high']:.2g}"
+        shown.add_row(
+            escape(str(row["shift"])), f"{row['unexplained']:.2g}", interval,
+            "yes" if row["holds"] else "no",
+            "the same" if row["closest"] == answer.algorithm else escape(closest),
+        )  # fmt: skip
     return shown
 
 

@@ -1,0 +1,62 @@
+"""The elastic net at every prefix."""
+
+from typing import Annotated
+
+import torch
+from pydantic import Field, FiniteFloat
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from innerloop.core.chunks import map_prompts, rows_within_budget
+from innerloop.core.config import STRICT
+from innerloop.core.learner import Traits
+from innerloop.core.prompt import Prompt
+from innerloop.learners.lasso_path import settle
+from innerloop.learners.prefix import LinearLearner, tensor_bytes
+
+REPAIRS = 2
+"""Paths from the weights of the one before, which takes out the rounding of the long first one."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class ElasticNet(LinearLearner[Tensor]):
+    """The elastic net: |y - X w|^2 / 2i + penalty (ratio |w|_1 + (1 - ratio) |w|^2 / 2).
+
+    Over i examples, each output alone: the objective of scikit-learn's ElasticNet without
+    intercept, `penalty` its alpha and `ratio` its l1_ratio, but solved to rounding. A Lasso with d
+    more examples sqrt(i penalty (1 - ratio)) e_j, whose outputs are 0 (Zou and Hastie 2005).
+    """
+
+    penalty: Annotated[FiniteFloat, Field(gt=0)]
+    ratio: Annotated[float, Field(gt=0, lt=1)] = 0.5
+
+    traits = Traits(order_invariant=True)
+
+    def init(self, prompt: Prompt) -> Tensor:
+        """The weights of each prefix: (B, n, d, k)."""
+        rows = prompt.points + prompt.dims
+        size = tensor_bytes(prompt.points, prompt.outputs, 4 * prompt.dims, rows)
+        return map_prompts(self._solve, prompt, rows=rows_within_budget(size))
+
+    def _solve(self, prompt: Prompt) -> Tensor:
+        examples, dims = prompt.points - 1, prompt.dims
+        xs = prompt.xs[:, :-1].double().repeat_interleave(prompt.outputs, dim=0)  # (N, m, d)
+        ys = prompt.ys[:, :-1].double().mT.flatten(0, 1)  # (N, m), N = B k and m = n - 1
+        # One problem per prefix but the empty one: m of them, of 1 .. m examples.
+        seen = torch.ones(examples, examples, dtype=xs.dtype, device=xs.device).tril()  # (m, m)
+        number = seen.sum(dim=1)  # (m,)
+        spread = (number * self.penalty * (1 - self.ratio)).sqrt()  # (m,)
+        more = spread[:, None, None] * torch.eye(dims, dtype=xs.dtype, device=xs.device)
+        inputs = torch.cat(
+            [xs[:, None] * seen[..., None], more.expand(len(xs), -1, -1, -1)], dim=2
+        ).flatten(0, 1)  # (N m, m + d, d)
+        outputs = torch.cat(
+            [ys[:, None] * seen, ys.new_zeros(len(xs), examples, dims)], dim=2
+        ).flatten(0, 1)  # (N m, m + d)
+        weight = (number * self.penalty * self.ratio).repeat(len(xs))  # (N m,)
+        weights = inputs.new_zeros(len(inputs), dims)  # (N m, d)
+        if examples:
+            for _ in range(1 + REPAIRS):
+                weights = settle(inputs, outputs, weight, weights)  # (N m, d)
+        solved = weights.reshape(prompt.batch, prompt.outputs, examples, dims)  # (B, k, m, d)
+        return torch.nn.functional.pad(solved, (0, 0, 1, 0)).permute(0, 2, 3, 1)

@@ -1,0 +1,79 @@
+"""Gradient descent with momentum on the squared error of each prefix."""
+
+from dataclasses import dataclass as plain_dataclass
+from typing import Annotated
+
+import torch
+from pydantic import Field, FiniteFloat
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from innerloop.core.config import STRICT
+from innerloop.core.learner import Traits
+from innerloop.core.prompt import Prompt
+from innerloop.core.state_parts import MovingPart
+from innerloop.learners.gradient_descent import DescentState, GradientDescent
+from innerloop.learners.prefix import LinearLearner
+
+
+@plain_dataclass(frozen=True, slots=True, eq=False)
+class MomentumState:
+    """The last two iterates of each prefix, and how far a gradient step goes."""
+
+    weights: Tensor
+    """(B, n, d, k)."""
+    before: Tensor
+    """(B, n, d, k): one step earlier."""
+    rates: Tensor
+    """(B, n): what the gradient of the sum is multiplied by."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class MomentumDescent(LinearLearner[MomentumState]):
+    """Gradient descent with momentum: Polyak's heavy ball.
+
+    From zero: w_k+1 = w_k - step_size X'(X w_k - y) + momentum (w_k - w_k-1), the iterates of
+    torch.optim.SGD with momentum (Polyak 1964). `step_size` and `average` are those of
+    `GradientDescent`, which it is without momentum.
+    """
+
+    steps: Annotated[int, Field(ge=0)]
+    step_size: Annotated[FiniteFloat, Field(gt=0)] | None = None
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    average: bool = False
+
+    traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
+
+    @property
+    def _descent(self) -> GradientDescent:
+        """The same steps without momentum."""
+        return GradientDescent(self.steps, self.step_size, self.average)
+
+    def init(self, prompt: Prompt) -> MomentumState:
+        """Zero, at rest."""
+        start = self._descent.init(prompt)
+        return MomentumState(start.weights, start.weights, start.rates)
+
+    def step(self, prompt: Prompt, state: MomentumState, k: int) -> MomentumState:
+        """A gradient step of every prefix, and a part of the last move on top."""
+        plain = DescentState(state.weights, state.rates)
+        moved = self._descent.step(prompt, plain, k).weights  # (B, n, d, k)
+        moved += self.momentum * (state.weights - state.before)
+        return MomentumState(moved, state.weights, state.rates)
+
+    def weights_of(self, state: MomentumState) -> Tensor:
+        """The last iterate."""
+        return state.weights
+
+    @property
+    def moving(self) -> MovingPart[MomentumState]:
+        """Both iterates: (B, n, 2 d, k)."""
+
+        def put(state: MomentumState, both: Tensor) -> MomentumState:
+            weights, before = both.chunk(2, dim=2)  # (B, n, d, k) each
+            return MomentumState(weights, before, state.rates)
+
+        def get(state: MomentumState) -> Tensor:
+            return torch.cat([state.weights, state.before], dim=2)
+
+        return MovingPart(self.name, get, put)

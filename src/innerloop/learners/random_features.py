@@ -1,0 +1,50 @@
+"""Ridge regression on random features."""
+
+import math
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field, FiniteFloat
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from innerloop.core.config import STRICT
+from innerloop.core.learner import OneShot, Traits
+from innerloop.core.prompt import Prompt
+from innerloop.learners.kernel_ridge import answers_by_kernel
+
+
+@dataclass(frozen=True, config=STRICT)
+class RandomFeatures(OneShot):
+    """Ridge regression on random features: a network whose last layer alone is trained.
+
+    The features are sqrt(2 / features) relu(u . x / length), or the same of cos(u . x / length + b)
+    (Rahimi and Recht 2007), with u ~ N(0, I) and b uniform in 0 .. 2 pi. They are drawn once, from
+    `seed`, for all prompts. Many cosines approach `KernelRidge` with the kernel rbf; with relu, a
+    length is a change of the penalty by its square.
+    """
+
+    penalty: Annotated[FiniteFloat, Field(gt=0)]
+    features: Annotated[int, Field(ge=1)] = 512
+    kind: Literal["relu", "cosine"] = "relu"
+    length: Annotated[FiniteFloat, Field(gt=0)] = 1.0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+
+    traits = Traits(order_invariant=True, linear_in_y=True)
+
+    def init(self, prompt: Prompt) -> Tensor:
+        """The answers: those of kernel ridge, the kernel being the product of two features."""
+        generator = torch.Generator().manual_seed(self.seed)
+        shape = (prompt.dims, self.features)
+        weights = torch.randn(shape, generator=generator, dtype=torch.float64)  # (d, m)
+        phases = torch.rand(self.features, generator=generator, dtype=torch.float64)  # (m,)
+        weights, phases = (each.to(prompt.xs.device) for each in (weights, 2 * math.pi * phases))
+
+        def phi(points: Tensor) -> Tensor:
+            inputs = points @ weights / self.length  # (R, a, m)
+            raw = inputs.relu() if self.kind == "relu" else torch.cos(inputs + phases)  # (R, a, m)
+            return math.sqrt(2 / self.features) * raw
+
+        return answers_by_kernel(
+            prompt, lambda first, second: phi(first) @ phi(second).mT, self.penalty
+        )
