@@ -58,17 +58,22 @@ def _states(
         yield state
 
 
+@torch.no_grad()
 def predict(learner: Learner[Any], prompt: Prompt, *, steps: int | None = None) -> Tensor:
-    """Predictions after the last step: (B, n, k), or (B, n, q, k) with queries."""
+    """Predictions after the last step: (B, n, k), or (B, n, q, k) with queries.
+
+    Without gradients, so that `.numpy()` works; for those, `iterate` and `learner.read`.
+    """
     if not learner.traits.causal:
         return _expanded(learner, prompt, steps, every_step=False)[0]
     return _last(learner, prompt, steps)
 
 
+@torch.no_grad()
 def trajectory(
     learner: Learner[Any], prompt: Prompt, *, steps: int | None = None, states: bool = False
 ) -> Trajectory:
-    """Predictions after every step; with `states`, the states as well."""
+    """Predictions after every step; with `states`, the states as well. Without gradients."""
     if not learner.traits.causal:
         if states:
             raise ConfigurationError(
