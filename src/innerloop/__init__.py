@@ -11,6 +11,7 @@ from innerloop.core import (
     run_to_fixed_point,
     trajectory,
 )
+from innerloop.training.store import train
 
 __all__ = [
     "Learner",
@@ -28,6 +29,7 @@ __all__ = [
     "run_to_fixed_point",
     "studies",
     "tasks",
+    "train",
     "training",
     "trajectory",
 ]

@@ -235,7 +235,7 @@ def test_from_arrays_refuses_what_is_not_finite(name: str, bad: float) -> None:
 
 
 def test_from_arrays_refuses_numbers_that_overflow_the_type() -> None:
-    with pytest.raises(PromptError, match="ys holds 1 values"):
+    with pytest.raises(PromptError, match="ys holds 1 value that is not finite"):
         Prompt.from_arrays([[1.0]], [1e300], dtype=torch.float32)
 
 
@@ -274,7 +274,7 @@ def test_from_arrays_copies_arrays() -> None:
 @pytest.mark.parametrize("name", ["xs", "ys", "queries"])
 def test_values_that_are_not_finite_are_refused(name: str, bad: float, dtype: torch.dtype) -> None:
     zero = torch.zeros(2, 2, 1, dtype=dtype)
-    tensors = {"xs": zero, "ys": zero, "queries": zero[:, :, None]}
+    tensors: dict[str, Any] = {"xs": zero, "ys": zero, "queries": zero[:, :, None]}
     prompt = Prompt(**tensors)
     wrong = tensors[name].clone()
     wrong[1, 0] = bad
@@ -310,7 +310,7 @@ def test_every_tensor_is_looked_at_once(
 
 def test_a_task_that_explodes_is_refused_where_it_draws() -> None:
     task = LinearRegression(dims=2, noise=1e300)
-    with pytest.raises(PromptError, match="ys holds .* not finite"):
+    with pytest.raises(PromptError, match=r"ys holds .* not finite"):
         task.sample(2, 3, generator=torch.Generator().manual_seed(0))
 
 

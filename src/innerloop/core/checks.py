@@ -238,9 +238,10 @@ def check_learner(
     """Hold a learner to the whole contract; raise ContractViolation at the first breach.
 
     Answers may differ by the rounding of the coarser type, the prompts' `dtype` or that which the
-    learner computes in (`tolerances.CONTRACT`), unless a `tolerance` is given. Sizes are for learners that were made for particular ones (a trained model), `scale` for those
-    that take inputs and outputs up to a bound (a circuit). `waived` maps the
-    name of a check that cannot hold to the reason; a waiver that is not needed is a breach, too.
+    learner computes in (`tolerances.CONTRACT`), unless a `tolerance` is given. Sizes are for
+    learners that were made for particular ones (a trained model), `scale` for those that take
+    inputs and outputs up to a bound (a circuit). `waived` maps the name of a check that cannot hold
+    to the reason; a waiver that is not needed is a breach, too.
     """
     waivers = dict(waived or {})
     for name, reason in waivers.items():
@@ -253,7 +254,9 @@ def check_learner(
     if not outputs:
         raise ConfigurationError("outputs is empty, expected at least one number of outputs.")
     if tolerance is None:
-        tolerance = _tolerance(max(dtype, learner.computes_in, key=lambda one: torch.finfo(one).eps))
+        tolerance = _tolerance(
+            max(dtype, learner.computes_in, key=lambda one: torch.finfo(one).eps)
+        )
     settings = [
         Setting(
             dims=dims, points=points, outputs=number, layout=layout, dtype=dtype, seed=seed,
