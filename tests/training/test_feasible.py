@@ -16,7 +16,7 @@ from tests.training.configs import stack, tiny
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
-        (tiny(batch=10**11), "batch=100000000000 accumulate=1 would take about .*TB of memory"),
+        (tiny(batch=10**11), "batch=100000000000 accumulate=1 would take about .*B of memory"),
         (tiny(batch=1, accumulate=10**13), "accumulate=10000000000000 would take"),
         (tiny(pool=10**13), "pool=10000000000000 would take"),
     ],

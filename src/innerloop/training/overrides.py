@@ -40,11 +40,11 @@ def with_overrides(config: RunConfig, words: Sequence[str]) -> RunConfig:
 
 def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
     """The same with values of Python by key, which may have dots: objects, names, or mappings."""
-    named = {
-        key: {"name": value} if isinstance(value, str) and key in ("task", "optimizer") else value
+    given = [
+        (f"{key}.name" if isinstance(value, str) and key in ("task", "optimizer") else key, value)
         for key, value in settings.items()
-    }
-    return _changed(config, nested(list(named.items())))
+    ]
+    return _changed(config, nested(given))
 
 
 def _changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
