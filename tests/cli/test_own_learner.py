@@ -61,7 +61,7 @@ def main_without_exit(words: list[str]) -> None:
         ("ownlearners:Constant", "missing 1 required positional argument: 'value'"),
         ("nolearners:half", "there is no module 'nolearners'"),
         ("ridge:penalty", "'penalty' is not a setting"),
-        ("task.noise=1", "no learner was named"),
+        ("task.noise=1", "written without 'task.' here: noise=.."),
     ],
 )
 def test_a_mistake_is_one_sentence(
