@@ -12,6 +12,7 @@ from innerloop.core import (
     trajectory,
 )
 from innerloop.models import wrap
+from innerloop.training.store import train
 
 __all__ = [
     "Learner",
@@ -29,6 +30,7 @@ __all__ = [
     "run_to_fixed_point",
     "studies",
     "tasks",
+    "train",
     "training",
     "trajectory",
     "wrap",

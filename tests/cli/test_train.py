@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from innerloop.cli.main import main
-from innerloop.cli.train import LINES, shown_progress, status
 from innerloop.training.interrupt import Interruption
+from innerloop.training.progress import LINES, shown_progress, status
 from innerloop.training.store import Store
 from innerloop.training.train import Report
 from innerloop.training.trainer import Trainer

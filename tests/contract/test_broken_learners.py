@@ -460,3 +460,25 @@ def test_learners_with_parameters_pass_without_warnings() -> None:
         check_learner(Trained())
     finally:
         torch.set_warn_always(before)
+
+
+def test_the_tolerance_is_that_of_the_coarser_type() -> None:
+    @dataclass
+    class Rough(PrefixMoments):
+        """Off by a rounding of float32, differently at each call."""
+
+        single: bool = False
+        calls: int = 0
+
+        @property
+        def computes_in(self) -> torch.dtype:
+            return torch.float32 if self.single else torch.float64
+
+        def fit(self, prompt: Prompt) -> Tensor:
+            self.calls += 1
+            return moments(prompt) * (1 + 7e-8 * (self.calls % 2))
+
+    check_learner(Rough(single=True))
+    check_learner(Rough(), dtype=torch.float32)
+    with pytest.raises(ContractViolation, match="allowed 1e-08"):
+        check_learner(Rough())

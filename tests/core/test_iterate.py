@@ -211,7 +211,7 @@ def test_learner_that_is_not_causal_has_no_states_to_keep(random_prompt: Draw) -
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_predictions_keep_gradients(random_prompt: Draw, causal: bool) -> None:
+def test_predictions_have_no_gradients_and_states_do(random_prompt: Draw, causal: bool) -> None:
     class Trained(PrefixMoments):
         traits = replace(PrefixMoments.traits, causal=causal)
         gain = torch.nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
@@ -220,7 +220,11 @@ def test_predictions_keep_gradients(random_prompt: Draw, causal: bool) -> None:
             return self.gain * super().init(prompt)
 
     learner, prompt = Trained(), random_prompt()
-    predict(learner, prompt).square().sum().backward()
-    plain = predict(PrefixMoments(), prompt)
+    for answers in (predict(learner, prompt), trajectory(learner, prompt).predictions):
+        assert not answers.requires_grad
+        assert answers.numpy().shape == tuple(answers.shape)
+    *_, state = iterate(learner, prompt)
+    learner.read(prompt, state).square().sum().backward()
+    plain = PrefixMoments().read(prompt, PrefixMoments().init(prompt))
     assert learner.gain.grad is not None
     torch.testing.assert_close(learner.gain.grad, 2 * 2.0 * plain.square().sum())

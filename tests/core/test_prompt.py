@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import math
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from innerloop.core.errors import PromptError
-from innerloop.core.prompt import Prompt
+from innerloop.core.prompt import Prompt, expand_prefixes
+from innerloop.tasks.linear import LinearRegression
 
 Draw = Callable[..., Prompt]
 REAL = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -228,12 +230,12 @@ def test_from_arrays_refuses_what_is_not_finite(name: str, bad: float) -> None:
     arrays = {"xs": np.ones((2, 3, 2)), "ys": np.ones((2, 3, 1)), "queries": np.ones((2, 3, 1, 2))}
     arrays[name][1, 2] = bad
     number = arrays[name][1, 2].size
-    with pytest.raises(PromptError, match=f"{name} holds {number} values that are not finite"):
+    with pytest.raises(PromptError, match=f"{name} holds {number} value.* not finite"):
         Prompt.from_arrays(**arrays)
 
 
 def test_from_arrays_refuses_numbers_that_overflow_the_type() -> None:
-    with pytest.raises(PromptError, match="ys holds 1 values"):
+    with pytest.raises(PromptError, match="ys holds 1 value that is not finite"):
         Prompt.from_arrays([[1.0]], [1e300], dtype=torch.float32)
 
 
@@ -268,12 +270,48 @@ def test_from_arrays_copies_arrays() -> None:
 
 
 @pytest.mark.parametrize("dtype", REAL)
-def test_values_are_looked_at_only_when_asked(dtype: torch.dtype) -> None:
-    zero = torch.zeros(1, 2, 1, dtype=dtype)
-    Prompt(xs=zero, ys=zero).require_finite()
-    prompt = Prompt(xs=torch.full_like(zero, torch.nan), ys=zero)
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("name", ["xs", "ys", "queries"])
+def test_values_that_are_not_finite_are_refused(name: str, bad: float, dtype: torch.dtype) -> None:
+    zero = torch.zeros(2, 2, 1, dtype=dtype)
+    tensors: dict[str, Any] = {"xs": zero, "ys": zero, "queries": zero[:, :, None]}
+    prompt = Prompt(**tensors)
+    wrong = tensors[name].clone()
+    wrong[1, 0] = bad
+    sentence = rf"{name} holds 1 value that is not finite \(NaN or infinity\): drop or impute"
+    with pytest.raises(PromptError, match=sentence):
+        Prompt(**{**tensors, name: wrong})
+    with pytest.raises(PromptError, match=sentence):
+        dataclasses.replace(prompt, **{name: wrong})
+
+
+def test_a_type_without_room_for_a_number_is_refused() -> None:
+    large = torch.full((1, 2, 1), 1e300, dtype=torch.float64)
     with pytest.raises(PromptError, match="xs holds 2 values that are not finite"):
-        prompt.require_finite()
+        Prompt(xs=large, ys=large).to(dtype=torch.float32)
+
+
+def test_every_tensor_is_looked_at_once(
+    random_prompt: Draw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[torch.Tensor] = []
+    aminmax = torch.aminmax
+    monkeypatch.setattr(torch, "aminmax", lambda x: looked_at.append(x) or aminmax(x))
+    prompt = random_prompt(queries=2)
+    assert len(looked_at) == 3
+    parts = [prompt.select(slice(0, 1)), prompt.select(torch.tensor([1, 2]))]
+    dataclasses.replace(Prompt.cat(parts), truth={}).to(device="cpu").ask(None)
+    prompt.to(dtype=torch.float64)  # the type that it has
+    list(expand_prefixes(prompt))
+    assert len(looked_at) == 3
+    dataclasses.replace(prompt, ys=prompt.ys + 1)
+    assert len(looked_at) == 4
+
+
+def test_a_task_that_explodes_is_refused_where_it_draws() -> None:
+    task = LinearRegression(dims=2, noise=1e300)
+    with pytest.raises(PromptError, match=r"ys holds .* not finite"):
+        task.sample(2, 3, generator=torch.Generator().manual_seed(0))
 
 
 def full(random_prompt: Draw) -> Prompt:

@@ -71,7 +71,7 @@ def test_sample_needs_a_generator() -> None:
 
 
 def test_sample_refuses_numbers_that_are_not_finite(generator: torch.Generator) -> None:
-    with pytest.raises(PromptError, match="xs holds 1 values that are not finite"):
+    with pytest.raises(PromptError, match="xs holds 1 value that is not finite"):
         copying(dims=2, spoilt=True).sample(2, 2, generator=generator)
 
 

@@ -187,7 +187,8 @@ def test_memory_that_is_used_again_remembers_nothing(random_prompt: Draw) -> Non
     model, prompt = build(BACKBONES["looped"]), random_prompt()
     release_memory()
     first = gradients(model, window_outputs(model, prompt, loops=4, window=2))
-    broken = Prompt(xs=torch.full_like(prompt.xs, torch.nan), ys=prompt.ys)
+    broken = Prompt(xs=prompt.xs.clone(), ys=prompt.ys)
+    broken.xs.fill_(torch.nan)  # no prompt is made of NaN
     spoilt = gradients(model, window_outputs(model, broken, loops=4, window=2))
     assert all(bool(gradient.isnan().any()) for gradient in spoilt.values())
     again = gradients(model, window_outputs(model, prompt, loops=4, window=2))

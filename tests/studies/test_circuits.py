@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from innerloop.circuits import NAMES, CircuitSettings
 from innerloop.core.errors import ConfigurationError
-from innerloop.core.iterate import trajectory
+from innerloop.core.iterate import iterate, trajectory
+from innerloop.core.prompt import Prompt, expand_prefixes
 from innerloop.core.tolerances import EXACT_CIRCUIT
 from innerloop.models import load, save
+from innerloop.models.model import AnyModel
 from innerloop.studies.circuits import (
     LOOSEST,
     TABLE,
@@ -84,18 +86,27 @@ def test_one_perturbed_weight_is_caught(row: Equality) -> None:
     assert compare(row, settings, model=circuit, seeds=1).holds
     generator = torch.Generator().manual_seed(5)
     prompt = row.task(settings).sample(1, settings.points, generator=generator)
-    perturb(circuit, trajectory(circuit, prompt.to(dtype=torch.float64)).predictions[-1])
+    perturb(circuit, prompt.to(dtype=torch.float64))
     assert not compare(row, settings, model=circuit, seeds=1).holds
 
 
-def perturb(circuit: nn.Module, answers: Tensor) -> None:
+def answered(circuit: AnyModel, prompt: Prompt) -> Tensor:
+    """The sum of all squared answers, with gradients: ()."""
+    squares: list[Tensor] = []
+    for i, _, part in expand_prefixes(prompt):
+        *_, state = iterate(circuit, part)
+        squares.append(circuit.read(part, state)[:, i].square().sum())
+    return torch.stack(squares).sum()
+
+
+def perturb(circuit: AnyModel, prompt: Prompt) -> None:
     """Make one weight of the iteration's attention a hundredth larger: one that answers hang on."""
     weights = [
         parameter
         for name, parameter in circuit.named_parameters()
         if name == "value_output" or (".blocks." in name and "attention.outward.weight" in name)
     ]
-    slopes = torch.autograd.grad(answers.square().sum(), weights)
+    slopes = torch.autograd.grad(answered(circuit, prompt), weights)
     with torch.no_grad():
         effects = [(weight * slope).abs() for weight, slope in zip(weights, slopes, strict=True)]
         which = max(range(len(weights)), key=lambda i: float(effects[i].max()))

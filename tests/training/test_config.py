@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from innerloop.core.task import Task
 from innerloop.models.linear_looped import LinearLoopedConfig
 from innerloop.models.lstm import LSTMConfig
 from innerloop.models.transformer import TransformerConfig
 from innerloop.tasks.linear import LinearRegression
-from innerloop.tasks.shifts import ScaledInputs
 from innerloop.training.config import RunConfig
 from innerloop.training.optimizer import Optimizer
 from tests.training.configs import LOOP, STACK, stack, tiny
@@ -115,11 +113,6 @@ def test_a_model_for_another_task_is_refused(key: str) -> None:
 )
 def test_what_makes_no_sense_is_refused(changes: dict[str, Any], sentence: str) -> None:
     assert sentence in refusal(**changes)
-
-
-def test_a_task_that_could_not_be_written_down_is_refused() -> None:
-    shifted: Task = ScaledInputs(task=LinearRegression(dims=2), factor=2.0)
-    assert "has no name" in refusal(task=shifted)
 
 
 def test_binary_labels_are_accepted_where_the_task_has_them() -> None:

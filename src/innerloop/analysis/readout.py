@@ -108,6 +108,11 @@ class ReadoutLearner(Learner[ReadoutState]):
         inner = self.learner.moving
         return MovingPart(self.name, lambda state: inner.get(state.inner))
 
+    @property
+    def computes_in(self) -> torch.dtype:
+        """The model's."""
+        return self.learner.computes_in
+
     def bytes_per_prompt(self, prompt: Prompt) -> int:
         """The model's."""
         return self.learner.bytes_per_prompt(prompt)

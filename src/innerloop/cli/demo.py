@@ -13,7 +13,7 @@ from innerloop.analysis.error import error_curve
 from innerloop.cli.evaluate import error_table
 from innerloop.cli.options import json_file, output_folder, write_rows
 from innerloop.cli.progress import progress_bar
-from innerloop.cli.train import shown_progress, stopped
+from innerloop.cli.train import stopped
 from innerloop.core.learner import Learner
 from innerloop.core.task import Task
 from innerloop.learners.averaging import Averaging
@@ -23,6 +23,7 @@ from innerloop.learners.ridge import Ridge
 from innerloop.report.page import Page, Section, write_page
 from innerloop.report.words import count
 from innerloop.training.interrupt import interruptible
+from innerloop.training.progress import shown_progress
 from innerloop.training.recipes import find_recipe
 from innerloop.training.run import Run
 from innerloop.training.store import Store

@@ -9,11 +9,13 @@ from typing import Any
 from innerloop.cli.specs import build, find
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.learner import Learner
+from innerloop.core.named import import_class, import_class_or_instance, is_named
 from innerloop.core.settings import is_setting, parse_settings, parse_spec
 from innerloop.core.task import Task
 from innerloop.learners.table import LEARNERS
 from innerloop.models.checkpoint import load
 from innerloop.models.model import AnyModel
+from innerloop.tasks.linear import LinearRegression
 from innerloop.tasks.table import TASKS
 from innerloop.training.run import Run
 from innerloop.training.task_field import task_name
@@ -36,10 +38,12 @@ class Subjects:
 def read_subjects(words: Sequence[str], task: str | None) -> Subjects:
     """What the positional words and --task describe.
 
-    A word is a learner's name, the folder of a run or a model, or a setting of the task. The task
-    is the one that --task names, else that of the first run, else linear regression.
+    A word is a learner's name, `module:name` of one's own, the folder of a run or a model, or a
+    setting of the task. The task is the one that --task names, or the word task=.., else that of
+    the first run, else linear regression. What a user names is imported; what a file names is not.
     """
     settings = parse_settings([word for word in words if is_setting(word)])
+    kind = _task_named(task, settings.pop("task", None))
     named = [word for word in words if not is_setting(word)]
     if not named:
         raise ConfigurationError("no learner was named: see `innerloop learners`, or take 'ols'.")
@@ -53,7 +57,7 @@ def read_subjects(words: Sequence[str], task: str | None) -> Subjects:
     }
     learners = [models[word] if word in models else _by_name(word) for word in named]
     trained_on = next(iter(runs.values()), None)
-    chosen, points = _task(list(models.values()), task, settings, trained_on)
+    chosen, points = _task(list(models.values()), kind, settings, trained_on)
     return Subjects(
         learners=learners,
         labels=_labels(named, learners),
@@ -83,9 +87,44 @@ def _note_unfinished(run: Run) -> None:
 
 
 def _by_name(word: str) -> Learner[Any]:
-    """The learner of a word such as `ridge:penalty=0.1`."""
-    name, values = parse_spec(word)
-    return build(find("learner", name, LEARNERS), values)
+    """The learner of a word such as `ridge:penalty=0.1`, or `mymodule:MyLearner:penalty=0.1`."""
+    module, _, rest = word.partition(":")
+    name, _, text = rest.partition(":")
+    own = f"{module}:{name}"
+    if module in LEARNERS or not is_named(own):
+        name, values = parse_spec(word)
+        return build(find("learner", name, LEARNERS), values)
+    thing = import_class_or_instance(own, Learner, "learner")
+    _, values = parse_spec(rest)
+    if not isinstance(thing, Learner):
+        return _made(thing, values)
+    if values:
+        raise ConfigurationError(f"{own} is a learner with its settings: leave {text!r} out.")
+    return thing
+
+
+def _made(kind: type[Learner[Any]], settings: dict[str, Any]) -> Learner[Any]:
+    """A learner of a user's own class, which need not be one of pydantic."""
+    try:
+        return build(kind, settings)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"{kind.__name__} cannot be made of these settings ({error}): give them as "
+            f"{kind.__module__}:{kind.__name__}:key=value,key=value."
+        ) from error
+
+
+def _task_named(option: str | None, word: Any) -> type[Task] | None:
+    """The class of the task that --task or the word task=.. names; `module:class` is imported."""
+    if isinstance(word, dict):
+        key = next(iter(word))
+        raise ConfigurationError(f"settings of the task are written without 'task.' here: {key}=..")
+    if word is not None and option is not None:
+        raise ConfigurationError(f"--task {option} and task={word} are given: keep one of them.")
+    name = option if word is None else str(word)
+    if name is None:
+        return None
+    return import_class(name, Task, "task") if is_named(name) else find("task", name, TASKS)
 
 
 def _labels(words: Sequence[str], learners: Sequence[Learner[Any]]) -> list[str]:
@@ -98,15 +137,19 @@ def _labels(words: Sequence[str], learners: Sequence[Learner[Any]]) -> list[str]
 
 
 def _task(
-    models: list[AnyModel], name: str | None, settings: dict[str, Any], trained_on: Run | None
+    models: list[AnyModel], kind: type[Task] | None, settings: dict[str, Any], run: Run | None
 ) -> tuple[Task, int]:
     """The task to evaluate on, and the points of its prompts: such as all models can read."""
-    if name is None and trained_on is not None:
-        known = trained_on.config.task
+    known = None if run is None else run.config.task
+    # A task of one's own must be named for its run to be read: that does not mean another one.
+    same = kind is None or (type(known) is kind and kind not in TASKS.values())
+    if known is not None and same:
         chosen = build(type(known), {**dict(known), **settings})
     else:
-        dims = models[0].config.dims if models else 20
-        chosen = build(find("task", name or "linear", TASKS), {"dims": dims, **settings})
-    points = 2 * chosen.dims + 1 if trained_on is None else trained_on.config.points
+        kind = LinearRegression if kind is None else kind
+        has_own = not kind.model_fields["dims"].is_required()
+        dims = {"dims": models[0].config.dims} if models else {} if has_own else {"dims": 20}
+        chosen = build(kind, {**dims, **settings})
+    points = 2 * chosen.dims + 1 if run is None else run.config.points
     limits = [model.points for model in models if model.points is not None]
     return chosen, min([points, *limits])

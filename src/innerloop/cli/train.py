@@ -1,8 +1,6 @@
 """`innerloop train`: the run of a recipe with overrides: trained, resumed, or as it is."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,24 +9,21 @@ import pandas as pd
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from innerloop.cli.options import RunsFolder, ScaleName, json_file, spread, write_rows
 from innerloop.core.files import require_folder
-from innerloop.report.words import count, duration
+from innerloop.core.words import count
 from innerloop.training.config import RunConfig
+from innerloop.training.feasible import require_feasible
 from innerloop.training.interrupt import Interruption, interruptible
 from innerloop.training.overrides import with_overrides
+from innerloop.training.progress import shown_progress
 from innerloop.training.recipes import find_recipe
 from innerloop.training.run import Run
 from innerloop.training.store import Store
 from innerloop.training.tracking import tracking
 from innerloop.training.train import Listener, Report
-from innerloop.training.trainer import available
-
-LINES = 20
-"""About how many lines are printed per run where there is no terminal."""
 
 
 class Track(StrEnum):
@@ -76,7 +71,7 @@ def train(
     with interruptible() as interruption, ExitStack() as stack:
         listeners = [stack.enter_context(shown_progress(recipe))]
         if track is not None:
-            available(config.device)  # before a folder is made for what cannot run
+            require_feasible(config)  # before a folder is made for what cannot run
             folder = runs.place(config, recipe) / "tracking"
             listeners.append(stack.enter_context(tracking(track.value, folder, config)))
         run = runs.train(
@@ -119,47 +114,6 @@ def summary(run: Run, config: RunConfig) -> Table:
         shown = "-" if loss is None or pd.isna(loss) else f"{loss:.3g}"
         table.add_row(f"{row['step']:.0f}", shown, f"{row['error']:.3g}")
     return table
-
-
-@contextmanager
-def shown_progress(name: str) -> Iterator[Listener]:
-    """A bar on the terminal's error stream; without a terminal a line every so often."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _lines()
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[status]}"))
-    with Progress(*columns, console=console, transient=True) as bars:
-        bar = bars.add_task(escape(name), total=None, status="")
-
-        def show(report: Report) -> None:
-            bars.update(bar, completed=report.step, total=report.steps, status=status(report))
-
-        yield show
-
-
-def _lines() -> Listener:
-    """Print the first report of each stretch of a run, and the last."""
-    last = -1
-
-    def show(report: Report) -> None:
-        nonlocal last
-        stretch = LINES * report.step // report.steps
-        if stretch > last:
-            last = stretch
-            print(status(report), file=sys.stderr, flush=True)
-
-    return show
-
-
-def status(report: Report) -> str:
-    """How a run is doing, in one line."""
-    error = "-" if report.error is None else f"{report.error:.3g}"
-    loops = "" if report.loops is None else f", {report.loops} loops"
-    return (
-        f"{report.step}/{report.steps}  loss {report.loss:.3g}, error {error}{loops}, "
-        f"{report.steps_per_second:.1f} steps/s, {duration(report.seconds_left)} left"
-    )
 
 
 def _all_of(listeners: list[Listener]) -> Listener:

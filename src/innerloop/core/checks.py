@@ -252,9 +252,11 @@ def check_learner(
 ) -> None:
     """Hold a learner to the whole contract; raise ContractViolation at the first breach.
 
-    Sizes are for learners that were made for particular ones (a trained model), `scale` for those
-    that take inputs and outputs up to a bound (a circuit). `waived` maps the
-    name of a check that cannot hold to the reason; a waiver that is not needed is a breach, too.
+    Answers may differ by the rounding of the coarser type, the prompts' `dtype` or that which the
+    learner computes in (`tolerances.CONTRACT`), unless a `tolerance` is given. Sizes are for
+    learners that were made for particular ones (a trained model), `scale` for those that take
+    inputs and outputs up to a bound (a circuit). `waived` maps the name of a check that cannot hold
+    to the reason; a waiver that is not needed is a breach, too.
     """
     expect_learner(learner)
     for size, number in (("dims", dims), ("points", points)):
@@ -269,12 +271,14 @@ def check_learner(
         raise ConfigurationError(f"points is {points}, expected at least dims + 3 = {dims + 3}.")
     if not outputs:
         raise ConfigurationError("outputs is empty, expected at least one number of outputs.")
-    if tolerance is None and dtype not in CONTRACT:
-        raise ConfigurationError(f"there is no tolerance for {dtype}: give one.")
+    if tolerance is None:
+        tolerance = _tolerance(
+            max(dtype, learner.computes_in, key=lambda one: torch.finfo(one).eps)
+        )
     settings = [
         Setting(
             dims=dims, points=points, outputs=number, layout=layout, dtype=dtype, seed=seed,
-            tolerance=tolerance, scale=scale,
+            allowed=tolerance, scale=scale,
         )
         for number in outputs
     ]  # fmt: skip
@@ -284,6 +288,12 @@ def check_learner(
                 check(learner, setting)
         elif all(_passes(check, learner, setting) for setting in settings):
             raise ContractViolation(f"{learner.name} passes {name!r}: its waiver is not needed.")
+
+
+def _tolerance(dtype: torch.dtype) -> float:
+    if dtype not in CONTRACT:
+        raise ConfigurationError(f"there is no tolerance for {dtype}: give one.")
+    return CONTRACT[dtype]
 
 
 def _passes(

@@ -67,8 +67,12 @@ def _states(
         yield state
 
 
+@torch.no_grad()
 def predict(learner: Learner[Any], prompt: Prompt, *, steps: int | None = None) -> Tensor:
-    """Predictions after the last step: (B, n, k), or (B, n, q, k) with queries."""
+    """Predictions after the last step: (B, n, k), or (B, n, q, k) with queries.
+
+    Without gradients, so that `.numpy()` works; for those, `iterate` and `learner.read`.
+    """
     expect_learner(learner)
     expect_prompt(prompt)
     if learner.traits.causal:
@@ -79,10 +83,11 @@ def predict(learner: Learner[Any], prompt: Prompt, *, steps: int | None = None) 
     return _expanded(learner, prompt, steps, every_step=False)[0]
 
 
+@torch.no_grad()
 def trajectory(
     learner: Learner[Any], prompt: Prompt, *, steps: int | None = None, states: bool = False
 ) -> Trajectory:
-    """Predictions after every step; with `states`, the states as well."""
+    """Predictions after every step; with `states`, the states as well. Without gradients."""
     if not states:
         return Trajectory(predictions=torch.stack(list(answers_by_step(learner, prompt, steps))))
     expect_learner(learner)

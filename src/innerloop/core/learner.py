@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
+import torch
 from pydantic.fields import FieldInfo
 from torch import Tensor
 
@@ -113,6 +114,11 @@ class Learner(ABC, Generic[State]):
     def moving(self) -> MovingPart[State]:
         """The part of the state that the steps move, for iterative learners."""
         raise NotSupportedError(f"{self.name} has no moving part: it does not iterate.")
+
+    @property
+    def computes_in(self) -> torch.dtype:
+        """The type that it computes in, whatever the prompt's: the contract allows its rounding."""
+        return torch.float64
 
     def bytes_per_prompt(self, prompt: Prompt) -> int:
         """About how much memory one prompt takes while the learner runs.

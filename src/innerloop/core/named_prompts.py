@@ -19,16 +19,12 @@ class Setting:
     outputs: int = 1
     layout: Layout = "pairs"
     dtype: torch.dtype = torch.float64
-    tolerance: float | None = None
+    allowed: float = CONTRACT[torch.float64]
+    """How far two answers may lie apart."""
     scale: float = 1.0
     """What all numbers of the prompts are multiplied by."""
     seed: int = 0
     batch: int = 4
-
-    @property
-    def allowed(self) -> float:
-        """How far two answers may lie apart."""
-        return CONTRACT[self.dtype] if self.tolerance is None else self.tolerance
 
     def generator(self, purpose: int = 0) -> torch.Generator:
         """A fresh generator; each purpose has numbers of its own."""

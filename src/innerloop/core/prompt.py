@@ -24,8 +24,9 @@ class Prompt:
     """Examples (x_0, y_0), (x_1, y_1), ... of one unknown function per prompt.
 
     The prediction at point i may use x_0 .. x_i and y_0 .. y_{i-1}: i examples and a question.
-    Shapes, dtypes and devices are checked here; values are checked where data enters the
-    library (`from_arrays`, `Task.sample`), since looking at them stalls a GPU.
+    Shapes, dtypes, devices and values are checked here: NaN and infinity are refused, so that no
+    learner meets them. Each tensor is looked at once, since that stalls a GPU: prompts made of
+    this one (`select`, `ask`, `dataclasses.replace`) look at new tensors only.
     """
 
     xs: Tensor
@@ -40,9 +41,11 @@ class Prompt:
     """(B, n) bool: the positions that count in a loss or an error; None counts all."""
     truth: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
     """What only the analysis may know, batch first: "w" (B, d, k), "query_ys" (B, n, q, k), .."""
+    _finite: tuple[Tensor, ...] = field(default=(), repr=False)
+    """Tensors that are known to be finite, by identity; `replace` hands them on."""
 
     def __post_init__(self) -> None:
-        """Refuse tensors that do not fit together."""
+        """Refuse tensors that do not fit together, and values that are not finite."""
         _check_examples(self)
         _check_queries(self)
         _check_scored(self)
@@ -53,6 +56,7 @@ class Prompt:
                     f"truth[{name!r}] has shape {tuple(value.shape)}, expected {self.batch} "
                     "prompts along its first axis: repeat what all prompts share."
                 )
+        _check_finite(self)
 
     @classmethod
     def from_arrays(
@@ -64,7 +68,7 @@ class Prompt:
         layout: Layout = "pairs",
         dtype: torch.dtype = torch.float64,
     ) -> "Prompt":
-        """Make a prompt of arrays, lists or tensors, and check that every number is finite.
+        """Make a prompt of arrays, lists or tensors.
 
         A single prompt may come without the batch axis, and scalar outputs without the last one.
         """
@@ -77,7 +81,6 @@ class Prompt:
         if outputs.ndim == 2:
             outputs = outputs[..., None]  # (B, n, 1)
         prompt = cls(xs=inputs, ys=outputs, queries=asked, layout=layout)
-        prompt.require_finite()
         if layout == "stream" and not torch.equal(prompt.ys[:, :-1], prompt.xs[:, 1:]):
             raise PromptError(
                 "the ys of a stream are not its next xs: give ys[:, i] = xs[:, i + 1], or use the "
@@ -156,7 +159,9 @@ class Prompt:
             real = value.is_floating_point()
             return value.to(device=device, dtype=dtype if real else None)
 
-        return self._with({name: cast(value) for name, value in self._tensors().items()})
+        tensors = {name: cast(value) for name, value in self._tensors().items()}
+        # A narrower type may have no room for a number: infinity.
+        return self._with(tensors, finite=dtype is None)
 
     def select(self, which: slice | Tensor) -> "Prompt":
         """Keep some of the prompts: a slice, indices, or a mask over the batch."""
@@ -173,12 +178,13 @@ class Prompt:
         truth = {f"truth[{name!r}]": value for name, value in self.truth.items()}
         return {name: value for name, value in own.items() if value is not None} | truth
 
-    def _with(self, tensors: Mapping[str, Tensor]) -> "Prompt":
-        """The prompt with others in the place of its tensors."""
+    def _with(self, tensors: Mapping[str, Tensor], *, finite: bool = True) -> "Prompt":
+        """The prompt with others in the place of its tensors, which may be known to be finite."""
         return replace(
             self, xs=tensors["xs"], ys=tensors["ys"],
             queries=tensors.get("queries"), scored=tensors.get("scored"),
             truth={name: tensors[f"truth[{name!r}]"] for name in self.truth},
+            _finite=tuple(tensors.values()) if finite else self._finite,
         )  # fmt: skip
 
     def _kind(self) -> dict[str, str]:
@@ -188,17 +194,6 @@ class Prompt:
             for name, value in self._tensors().items()
         }
         return {"layout": self.layout} | sizes
-
-    def require_finite(self) -> None:
-        """Refuse NaN and infinity."""
-        for name, value in (("xs", self.xs), ("ys", self.ys), ("queries", self.queries)):
-            # The extremes of what holds NaN are NaN: ten times quicker than looking at each value.
-            if value is None or bool(torch.isfinite(torch.stack(torch.aminmax(value))).all()):
-                continue
-            bad = int((~torch.isfinite(value)).sum())
-            raise PromptError(
-                f"{name} holds {bad} values that are not finite: drop or impute them first."
-            )
 
 
 def expand_prefixes(prompt: Prompt, *, rows: int = 4096) -> Iterator[tuple[int, slice, Prompt]]:
@@ -224,7 +219,7 @@ def _expanded(prompt: Prompt, rows: int) -> Iterator[tuple[int, slice, Prompt]]:
             xs = torch.cat([prompt.xs[owner, :i], questions[which, None]], dim=1)  # (R, i + 1, d)
             ys = prompt.ys[owner, : i + 1].clone()  # (R, i + 1, k)
             ys[:, i] = 0
-            yield i, which, Prompt(xs=xs, ys=ys, layout=prompt.layout)
+            yield i, which, Prompt(xs=xs, ys=ys, layout=prompt.layout, _finite=(xs, ys))
 
 
 def _as_tensor(name: str, values: Any, dtype: torch.dtype) -> Tensor:
@@ -310,3 +305,20 @@ def _check_scored(prompt: Prompt) -> None:
             f"scored is {scored.dtype} of shape {tuple(scored.shape)}, expected torch.bool of "
             f"shape {expected}."
         )
+
+
+def _check_finite(prompt: Prompt) -> None:
+    """Refuse NaN and infinity in tensors that were not looked at before."""
+    values = {"xs": prompt.xs, "ys": prompt.ys, "queries": prompt.queries}
+    given = {name: value for name, value in values.items() if value is not None}
+    for name, value in given.items():
+        if any(value is known for known in prompt._finite):
+            continue
+        # The extremes of what holds NaN are NaN: ten times quicker than looking at each value.
+        if not bool(torch.isfinite(torch.stack(torch.aminmax(value.detach()))).all()):
+            bad = int((~torch.isfinite(value)).sum())
+            number = "1 value that is" if bad == 1 else f"{bad} values that are"
+            raise PromptError(
+                f"{name} holds {number} not finite (NaN or infinity): drop or impute them first."
+            )
+    object.__setattr__(prompt, "_finite", tuple(given.values()))

@@ -27,15 +27,19 @@ def is_setting(word: str) -> bool:
 
 def parse_settings(words: Sequence[str]) -> dict[str, Any]:
     """`key=value` words as plain values; `a.b=1` becomes {"a": {"b": 1}}."""
-    given = [_split(word) for word in words]
+    return nested([(key, _value(key, text)) for key, text in map(_split, words)])
+
+
+def nested(given: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Keys and values as nested settings: ("a.b", 1) becomes {"a": {"b": 1}}."""
     _require_apart([key for key, _ in given])
     settings: dict[str, Any] = {}
-    for key, text in given:
+    for key, value in given:
         *parts, last = key.split(".")
         place = settings
         for part in parts:
             place = place.setdefault(part, {})
-        place[last] = _value(key, text)
+        place[last] = value
     return settings
 
 

@@ -66,7 +66,6 @@ class Task(Config):
                 f"{type(self).__name__} drew {prompt.batch} prompts of {prompt.points} points, "
                 f"asked for {batch} of {points}: its draw is wrong."
             )
-        prompt.require_finite()
         return prompt
 
     @property

@@ -19,4 +19,5 @@ FIXED_POINT: Final = {torch.float64: 1e-8, torch.float32: 1e-5}
 """The residual at which an iteration stands still, by the type of what moves."""
 
 CONTRACT: Final = {torch.float64: 1e-8, torch.float32: 1e-4}
-"""Two ways of asking one learner the same thing, by the type of the prompt."""
+"""Two ways of asking one learner the same thing, by the coarser of two types: that of the prompt,
+and that which the learner computes in."""

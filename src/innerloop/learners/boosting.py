@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
@@ -31,6 +32,11 @@ class Boosting(OneShot):
     learning_rate: Annotated[float, Field(gt=0, le=1)] = 0.1
     signs: bool = False
     traits = Traits(order_invariant=True)
+
+    @property
+    def computes_in(self) -> torch.dtype:
+        """XGBoost's, whatever it is given."""
+        return torch.float32
 
     def init(self, prompt: Prompt) -> Tensor:
         """One fit after the other: XGBoost trains no two models at once."""

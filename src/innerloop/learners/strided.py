@@ -3,6 +3,7 @@
 from functools import cached_property
 from typing import Annotated, Any
 
+import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
@@ -69,6 +70,11 @@ class Strided(Learner[Any]):
     def moving(self) -> MovingPart[Any]:
         """The learner's, which cannot be moved by hand: a step depends on its stride, too."""
         return MovingPart(self.name, self.learner.moving.get)
+
+    @property
+    def computes_in(self) -> torch.dtype:
+        """The learner's."""
+        return self.learner.computes_in
 
     def bytes_per_prompt(self, prompt: Prompt) -> int:
         """The learner's."""

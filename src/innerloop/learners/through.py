@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+import torch
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
 from torch import Tensor
@@ -71,6 +72,11 @@ class Through(Learner[Any]):
     def moving(self) -> MovingPart[Any]:
         """The learner's: the states are the learner's own."""
         return self.learner.moving
+
+    @property
+    def computes_in(self) -> torch.dtype:
+        """The learner's."""
+        return self.learner.computes_in
 
     def bytes_per_prompt(self, prompt: Prompt) -> int:
         """The learner's, on one transformed prompt."""

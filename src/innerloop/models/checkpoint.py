@@ -144,6 +144,11 @@ def require_fit(tensors: dict[str, Tensor], expected: dict[str, Tensor], path: P
                 f"{name!r} in {path} is {kind} and {first!r} is {other}: expected one of "
                 f"{', '.join(get_args(FloatType))} for all."
             )
+        if not bool(torch.isfinite(value).all()):
+            raise InnerloopError(
+                f"{name!r} in {path} holds NaN or infinity, with which no model predicts: train it "
+                "again, or take another copy of the file."
+            )
 
 
 def _read_description(path: Path) -> dict[str, Any]:

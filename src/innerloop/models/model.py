@@ -63,8 +63,13 @@ class Model(nn.Module, Learner[State], Generic[State, Settings]):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type that it computes in."""
+        """The type of its parameters."""
         return next(self.parameters()).dtype
+
+    @property
+    def computes_in(self) -> torch.dtype:
+        """The type of its parameters."""
+        return self.dtype
 
 
 AnyModel = Model[Any, Any]

@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
-import humanize
-
+from innerloop.core.words import count, duration
 from innerloop.report.page import Fact
 from innerloop.studies.claim import Judged, Verdict
 from innerloop.studies.result import Result
@@ -94,25 +93,10 @@ def by_seed(judged: Judged) -> str:
     return "by seed: " + ", ".join(number(value) for value in judged.seeds)
 
 
-def duration(seconds: float) -> str:
-    """`a moment`, `12 seconds`, `7 minutes`, `3 hours and 30 minutes`, `50 hours`."""
-    if seconds < 1:
-        return humanize.naturaldelta(seconds)
-    unit = "seconds" if seconds < 60 else "minutes" if seconds < 10 * 3600 else "hours"
-    longer = ("days", "months", "years")
-    return humanize.precisedelta(seconds, minimum_unit=unit, suppress=longer, format="%.0f")
-
-
 def seeds(result: Result) -> str:
     """`1 seed`, `3 seeds`, `3 seeds (3-5)`."""
     number = count(len(result.seeds), "seed")
     return number if result.seeds[0] == 0 else f"{number} ({write_seeds(result.seeds)})"
-
-
-def count(number: int, noun: str) -> str:
-    """`1 study`, `3 studies`, `51,969 parameters`."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{humanize.intcomma(number)} {noun if number == 1 else plural}"
 
 
 def tally(results: Sequence[Result]) -> str:

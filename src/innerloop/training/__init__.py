@@ -5,6 +5,7 @@ from innerloop.training.curriculum import Curriculum, Growth, LoopSchedule
 from innerloop.training.divergence import DivergenceError
 from innerloop.training.interrupt import interruptible
 from innerloop.training.optimizer import Optimizer
+from innerloop.training.recipes import recipe
 from innerloop.training.run import Run
 from innerloop.training.store import Store
 from innerloop.training.train import Report
@@ -20,4 +21,5 @@ __all__ = [
     "RunConfig",
     "Store",
     "interruptible",
+    "recipe",
 ]

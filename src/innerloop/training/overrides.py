@@ -1,19 +1,22 @@
 """`key=value` words over a configuration: `task.dims=5 model.backbone.loops=20`."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.explain import explain
-from innerloop.core.settings import parse_settings
+from innerloop.core.named import import_class, is_named
+from innerloop.core.settings import nested, parse_settings, written_as
+from innerloop.core.task import Task
 from innerloop.models.block import BlockShape
 from innerloop.training.config import FOLLOWS_TASK, RunConfig
 from innerloop.training.optimizer import PRESETS
+from innerloop.training.task_field import read_task, write_task
 
 _NAMED: tuple[tuple[str, str, frozenset[str]], ...] = (
     ("task", "name", frozenset({"dims", "dtype"})),
@@ -21,50 +24,86 @@ _NAMED: tuple[tuple[str, str, frozenset[str]], ...] = (
     ("model.backbone", "kind", frozenset(BlockShape.model_fields)),
 )
 """Parts that become another thing where one key changes, and the settings that they then keep."""
+_BY_NAME = re.compile(r"(task|optimizer)=([^{].*)", re.DOTALL)
+"""A part that is named rather than written out: its other settings may stand beside it."""
 
 
 def with_overrides(config: RunConfig, words: Sequence[str]) -> RunConfig:
-    """The configuration with some settings changed; a mistake is one sentence.
+    """The configuration with some settings changed, as `key=value`; a mistake is one sentence.
 
     The model's sizes follow the task unless they are given. Another task keeps the dimensions of
-    the one before; a stack in place of a loop, or the other way round, the shape of its blocks.
+    the one before, unless it has its own; a stack in place of a loop, or the other way round, the
+    shape of its blocks. A task `module:class` is imported, which runs its code.
     """
-    if not words:
+    return _changed(config, parse_settings([_BY_NAME.sub(r"\1.name=\2", word) for word in words]))
+
+
+def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
+    """The same with values of Python by key, which may have dots: objects, names, or mappings."""
+    given = [
+        (f"{key}.name" if isinstance(value, str) and key in ("task", "optimizer") else key, value)
+        for key, value in settings.items()
+    ]
+    return _changed(config, nested(given))
+
+
+def _changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
+    """The configuration with nested settings put over its own."""
+    if not given:
         return config
     base: dict[str, Any] = config.model_dump(mode="json")
     for key in FOLLOWS_TASK:
         base["model"].pop(key, None)
-    base, words = _with_preset(base, words)
-    given = parse_settings(words)
-    for place, name, kept in _NAMED:
-        _forget_former(base, given, place, name, kept)
     try:
+        for key in [key for key, value in given.items() if isinstance(value, BaseModel)]:
+            base[key] = _written(given.pop(key))
+        _name_optimizer(base, given)
+        _import_task(base["task"], given.get("task"))
+        for place, name, kept in _NAMED:
+            _forget_former(base, given, place, name, kept)
         merged = OmegaConf.to_container(OmegaConf.merge(base, given))
         return RunConfig.model_validate(merged)
     except ValidationError as error:
         raise ConfigurationError(_explained(error)) from error
     except OmegaConfBaseException as error:
         reason = str(error).split("\n")[0].rstrip(".")
-        raise ConfigurationError(
-            f"the settings {' '.join(words)!r} do not go together: {reason}."
-        ) from error
+        shown = " ".join(f"{key}={value}" for key, value in written_as(given))
+        raise ConfigurationError(f"the settings {shown!r} do not go together: {reason}.") from error
 
 
-def _with_preset(
-    base: dict[str, Any], words: Sequence[str]
-) -> tuple[dict[str, Any], Sequence[str]]:
-    """Put the optimiser that a word names in the place of the former, and take the word out.
+def _written(part: BaseModel) -> dict[str, Any]:
+    """A whole part that is given as an object, in plain values."""
+    if not isinstance(part, Task):
+        return part.model_dump(mode="json")
+    try:
+        return write_task(read_task(part))
+    except ValueError as error:
+        raise ConfigurationError(f"{error}.") from error
 
-    First, wherever it comes: `optimizer.learning_rate=3e-4` then changes the one that was named.
+
+def _name_optimizer(base: dict[str, Any], given: dict[str, Any]) -> None:
+    """Put the optimiser that is named in the place of the former: settings beside it change it."""
+    asked = given.get("optimizer")
+    if not isinstance(asked, dict) or "name" not in asked:
+        return
+    name = str(asked.pop("name"))
+    if name not in PRESETS:
+        raise ConfigurationError(unknown("optimizer", name, PRESETS))
+    base["optimizer"] = PRESETS[name]().model_dump(mode="json")
+
+
+def _import_task(former: dict[str, Any], asked: Any) -> None:
+    """Import the class of a task that a user has named: then a configuration may name it, too.
+
+    Where it has its own dimensions or type, those of the former task are forgotten.
     """
-    named = [word for word in words if re.match(r"optimizer=[^{]", word)]  # not written out
-    name = parse_settings(named).get("optimizer")
-    if name is None:
-        return base, words
-    if str(name) not in PRESETS:
-        raise ConfigurationError(unknown("optimizer", str(name), PRESETS))
-    base = {**base, "optimizer": PRESETS[name]().model_dump(mode="json")}
-    return base, [word for word in words if word not in named]
+    name = asked.get("name") if isinstance(asked, dict) else None
+    if not isinstance(name, str) or not is_named(name):
+        return
+    own = import_class(name, Task, "task").model_fields
+    for key, field in Task.model_fields.items():
+        if name != former["name"] and own[key].default != field.default:
+            former.pop(key, None)
 
 
 def _forget_former(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.training.builders import (
@@ -32,6 +33,7 @@ from innerloop.training.families import (
     Scale,
     read_scale,
 )
+from innerloop.training.overrides import with_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,15 @@ def find_recipe(name: str, scale: str = "laptop") -> RunConfig:
     if name not in RECIPES:
         raise ConfigurationError(unknown("recipe", name, RECIPES))
     return RECIPES[name].build(read_scale(scale))
+
+
+def recipe(name: str, *, scale: str = "laptop", **overrides: Any) -> RunConfig:
+    """The configuration of a recipe at a scale, with some of its settings changed.
+
+    The settings are those of the command line, and a mistake in one is one sentence: `steps=2000`,
+    `task=MyTask(dims=3)`, `task={"dims": 10}`, or with dots `**{"task.dims": 10}`.
+    """
+    return with_settings(find_recipe(name, scale), overrides)
 
 
 RECIPES: dict[str, Recipe] = {

@@ -16,6 +16,7 @@ from innerloop.core.task import Task
 from innerloop.models.checkpoint import CONFIG, WEIGHTS, load, write_weights
 from innerloop.models.model import AnyModel
 from innerloop.training.config import RunConfig
+from innerloop.training.task_field import not_imported
 
 METRICS, STATE = "metrics.jsonl", "state.pt"
 TIMINGS = "timings.jsonl"
@@ -180,7 +181,11 @@ class Run:
 def read_config(path: Path) -> RunConfig:
     """The configuration in a file; a RunError if there is none."""
     try:
-        return RunConfig.model_validate(json.loads(path.read_text()))
+        values = json.loads(path.read_text())
+        _require_imported(values, path)
+        return RunConfig.model_validate(values)
+    except RunError:
+        raise
     except OSError as error:
         raise RunError(
             f"cannot read {path}: {error.strerror or error}. Give the folder of a run."
@@ -189,6 +194,15 @@ def read_config(path: Path) -> RunConfig:
         raise RunError(f"{path} is not a run's: {explain(error, RunConfig)}") from error
     except ValueError as error:
         raise RunError(f"{path} is not JSON: give the folder of a run.") from error
+
+
+def _require_imported(values: Any, path: Path) -> None:
+    """Refuse the configuration of a task whose class nobody has imported."""
+    task = values.get("task") if isinstance(values, dict) else None
+    name = task.get("name") if isinstance(task, dict) else None
+    problem = not_imported(name) if isinstance(name, str) else None
+    if problem is not None:
+        raise RunError(f"{path} cannot be used: {problem}.")
 
 
 def read_state(path: Path, key: str, *, mapped: bool = False) -> dict[str, Any]:

@@ -2,16 +2,19 @@
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
-from innerloop.core.errors import InnerloopError
+from innerloop.core.errors import ConfigurationError, InnerloopError
 from innerloop.core.files import slug
 from innerloop.models.checkpoint import CONFIG
 from innerloop.training.config import RunConfig
+from innerloop.training.feasible import require_feasible
 from innerloop.training.lock import locked
+from innerloop.training.progress import shown_progress
 from innerloop.training.run import Run
-from innerloop.training.train import Listener, train
-from innerloop.training.trainer import available
+from innerloop.training.train import Listener
+from innerloop.training.train import train as train_in_folder
 
 VARIABLE = "INNERLOOP_RUNS"
 """The environment variable that says where runs are kept."""
@@ -59,13 +62,13 @@ class Store:
             run = Run(self.place(config, name), config)
         elif run.finished:
             return run
-        available(config.device)  # before a folder is made for what cannot run
+        require_feasible(config)  # before a folder is made for what cannot run
         with locked(run.path):
             if fresh:
                 run.clear()
             # The settings that the key leaves out are those asked for now.
             run = Run(run.path, config)
-            train(run, report=report, stop=stop or _never)
+            train_in_folder(run, report=report, stop=stop or _never)
         return run
 
     def place(self, config: RunConfig, name: str | None = None) -> Path:
@@ -76,6 +79,29 @@ class Store:
     def _folder(self, config: RunConfig) -> Path | None:
         """The folder of a configuration, whatever its name begins with; None if there is none."""
         return min(self.root.glob(f"*-{config.key()}"), default=None)
+
+
+def train(
+    config: RunConfig,
+    *,
+    store: Store | Path | str | None = None,
+    name: str | None = None,
+    progress: bool = False,
+    fresh: bool = False,
+) -> Run:
+    """The finished run of a configuration: at once if it exists, resumed if it was interrupted.
+
+    Runs are kept in a `store`, or in the folder that it names: by default where INNERLOOP_RUNS
+    says, else in ./runs. A new run's folder begins with `name`, or with the name of its task. A
+    bar shows how it goes with `progress`; `fresh` starts over.
+    """
+    if not isinstance(config, RunConfig):
+        raise ConfigurationError(
+            f"config is {config!r}, expected a RunConfig: training.recipe('looped-linear') is one."
+        )
+    runs = store if isinstance(store, Store) else Store(store)
+    with shown_progress(name or config.task_name) if progress else nullcontext() as listener:
+        return runs.train(config, name=name, report=listener, fresh=fresh)
 
 
 def _never() -> bool:

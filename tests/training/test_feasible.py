@@ -1,0 +1,63 @@
+"""Runs that this machine cannot carry out."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import innerloop as il
+from innerloop.core.errors import ConfigurationError
+from innerloop.training import feasible
+from innerloop.training.config import RunConfig
+from innerloop.training.feasible import bytes_per_prompt, memory_of, require_feasible
+from tests.training.configs import stack, tiny
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        (tiny(batch=10**11), "batch=100000000000 accumulate=1 would take about .*B of memory"),
+        (tiny(batch=1, accumulate=10**13), "accumulate=10000000000000 would take"),
+        (tiny(pool=10**13), "pool=10000000000000 would take"),
+    ],
+)
+def test_prompts_that_do_not_fit_are_refused_before_a_folder_is_made(
+    config: RunConfig, sentence: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        il.train(config, store=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_limit_is_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny(accumulate=3)
+    held, kept = bytes_per_prompt(config)
+    step = config.batch * (kept + 3 * held)
+    monkeypatch.setattr(feasible, "memory_of", lambda device: step)
+    require_feasible(config)
+    monkeypatch.setattr(feasible, "memory_of", lambda device: step - 1)
+    with pytest.raises(ConfigurationError, match="would take about"):
+        require_feasible(config)
+    monkeypatch.setattr(feasible, "memory_of", lambda device: None)
+    require_feasible(tiny(batch=10**11))
+
+
+def test_what_a_gradient_needs_grows_with_what_it_goes_through() -> None:
+    def kept(config: RunConfig) -> int:
+        return bytes_per_prompt(config)[1]
+
+    tokens, width = 2 * 5, 8
+    assert kept(tiny(window=1)) > 4 * tokens * width  # its hidden states, at the very least
+    assert 1.5 * kept(tiny(window=1)) < kept(tiny(window=2)) < 2.5 * kept(tiny(window=1))
+    assert kept(tiny(points=10, window=2)) > 1.9 * kept(tiny(window=2))
+    assert kept(stack()) > 4 * tokens * width
+    lstm = stack(model={"kind": "lstm", "width": 8, "layers": 2})
+    assert 4 * tokens * width < kept(lstm) < kept(stack())
+    assert kept(tiny(precision="bfloat16")) < kept(tiny())
+
+
+def test_a_cpu_has_memory_and_what_is_unknown_has_none() -> None:
+    memory = memory_of(torch.device("cpu"))
+    assert memory is not None
+    assert memory > 2**28
+    assert memory_of(torch.device("meta")) is None
