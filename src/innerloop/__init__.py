@@ -1,16 +1,31 @@
 """innerloop: a laboratory for the learning algorithms inside transformers."""
 
-from innerloop import analysis, circuits, core, learners, models, report, studies, tasks, training
-from innerloop.core import (
-    Learner,
-    Prompt,
-    Task,
-    check_learner,
-    iterate,
-    predict,
-    run_to_fixed_point,
-    trajectory,
-)
+from typing import TYPE_CHECKING
+
+from innerloop.core.lazy import import_at_first_use
+
+if TYPE_CHECKING:
+    from innerloop import (
+        analysis,
+        circuits,
+        core,
+        learners,
+        models,
+        report,
+        studies,
+        tasks,
+        training,
+    )
+    from innerloop.core import (
+        Learner,
+        Prompt,
+        Task,
+        check_learner,
+        iterate,
+        predict,
+        run_to_fixed_point,
+        trajectory,
+    )
 
 __all__ = [
     "Learner",
@@ -31,3 +46,5 @@ __all__ = [
     "training",
     "trajectory",
 ]
+
+import_at_first_use(__name__)

@@ -1,12 +1,17 @@
 """Trainable learners: transformers of every shape, and an LSTM."""
 
-from innerloop.models.backbone import Backbone, Loop, Stack
-from innerloop.models.checkpoint import load, save
-from innerloop.models.imports import import_garg, import_yang
-from innerloop.models.linear_looped import LinearLoopedConfig, LinearLoopedTransformer
-from innerloop.models.lstm import LSTM, LSTMConfig
-from innerloop.models.table import MODELS, ModelConfig, build
-from innerloop.models.transformer import InContextTransformer, TransformerConfig
+from typing import TYPE_CHECKING
+
+from innerloop.core.lazy import import_at_first_use
+
+if TYPE_CHECKING:
+    from innerloop.models.backbone import Backbone, Loop, Stack
+    from innerloop.models.checkpoint import load, save
+    from innerloop.models.imports import import_garg, import_yang
+    from innerloop.models.linear_looped import LinearLoopedConfig, LinearLoopedTransformer
+    from innerloop.models.lstm import LSTM, LSTMConfig
+    from innerloop.models.table import MODELS, ModelConfig, build
+    from innerloop.models.transformer import InContextTransformer, TransformerConfig
 
 __all__ = [
     "LSTM",
@@ -26,3 +31,5 @@ __all__ = [
     "load",
     "save",
 ]
+
+import_at_first_use(__name__)
