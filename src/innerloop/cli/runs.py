@@ -132,7 +132,7 @@ def nearest_recipe(run: Run) -> tuple[str, Scale, dict[str, str]]:
     named = run.name.rpartition("-")[0]
     names = [named] if named in RECIPES else list(RECIPES)
     own = _written(run.config)
-    known = [
+    known: list[tuple[str, Scale, dict[str, str]]] = [
         (name, scale, _differences(own, _recipe_settings(name, scale)))
         for name in names
         for scale in RECIPES[name].scales

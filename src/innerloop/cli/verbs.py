@@ -100,5 +100,5 @@ class LazyVerbs(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         """The verb that was called, with its own options."""
-        name, _, rest = super().resolve_command(ctx, args)
-        return name, VERBS[name].load(name), rest
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed if name is None else VERBS[name].load(name), rest

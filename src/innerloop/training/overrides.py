@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.explain import explain
-from innerloop.core.settings import parse_settings
+from innerloop.core.settings import parse_settings, written_as
 from innerloop.models.block import BlockShape
 from innerloop.training.config import FOLLOWS_TASK, RunConfig
 from innerloop.training.optimizer import PRESETS
@@ -42,7 +42,8 @@ def with_overrides(config: RunConfig, words: Sequence[str]) -> RunConfig:
         merged = OmegaConf.to_container(OmegaConf.merge(base, given))
         return RunConfig.model_validate(merged)
     except ValidationError as error:
-        raise ConfigurationError(_explained(error)) from error
+        problem = _misplaced(_explained(error), base, words) or _explained(error)
+        raise ConfigurationError(problem) from error
     except OmegaConfBaseException as error:
         reason = str(error).split("\n")[0].rstrip(".")
         raise ConfigurationError(
@@ -81,6 +82,17 @@ def _forget_former(
         return
     if asked.get(name, former[name]) != former[name]:
         base[last] = {key: value for key, value in former.items() if key in kept}
+
+
+def _misplaced(problem: str, base: dict[str, Any], words: Sequence[str]) -> str | None:
+    """A better sentence about an unknown key that is a setting of a part: `noise`, `task.noise`."""
+    known = [key for key, _ in written_as(base)]
+    for key in (word.partition("=")[0] for word in words):
+        last = key.split(".")[-1]
+        meant = [repr(other) for other in known if other.endswith(f".{last}") and other != key]
+        if meant and "unknown key" in problem and repr(last) in problem:
+            return f"unknown key {key!r}: did you mean {' or '.join(meant)}?"
+    return None
 
 
 def _explained(error: ValidationError) -> str:
