@@ -83,7 +83,7 @@ def write_json(path: Path | None, values: Any) -> None:
 
 def write_rows(path: Path | None, table: "pd.DataFrame") -> None:
     """Write the rows of a table, where there is a place for them."""
-    _write(path, table.to_json(orient="records", indent=1))
+    _write(path, str(table.to_json(orient="records", indent=1)))
 
 
 def _write(path: Path | None, text: str) -> None:

@@ -42,7 +42,7 @@ def with_overrides(config: RunConfig, words: Sequence[str]) -> RunConfig:
         merged = OmegaConf.to_container(OmegaConf.merge(base, given))
         return RunConfig.model_validate(merged)
     except ValidationError as error:
-        problem = _misplaced(_explained(error), base, words) or _explained(error)
+        problem = _misplaced(_explained(error), base, given) or _explained(error)
         raise ConfigurationError(problem) from error
     except OmegaConfBaseException as error:
         reason = str(error).split("\n")[0].rstrip(".")
@@ -84,10 +84,10 @@ def _forget_former(
         base[last] = {key: value for key, value in former.items() if key in kept}
 
 
-def _misplaced(problem: str, base: dict[str, Any], words: Sequence[str]) -> str | None:
+def _misplaced(problem: str, base: dict[str, Any], given: dict[str, Any]) -> str | None:
     """A better sentence about an unknown key that is a setting of a part: `noise`, `task.noise`."""
     known = [key for key, _ in written_as(base)]
-    for key in (word.partition("=")[0] for word in words):
+    for key, _ in written_as(given):
         last = key.split(".")[-1]
         meant = [repr(other) for other in known if other.endswith(f".{last}") and other != key]
         if meant and "unknown key" in problem and repr(last) in problem:
