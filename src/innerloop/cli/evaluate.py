@@ -99,8 +99,10 @@ def evaluate(
         title = describe(subjects.name, subjects.task) + (f", shifted: {name}" if name else "")
         figure = draw_error_curve(table, title=title, scale="log" if log else "linear")
         # The settings are part of the name: other ones do not write over these.
-        about = slug(describe(subjects.name, subjects.task))
-        stem = "-".join(part for part in (about, slug(name), by.value) if part)
+        sizes = {"points": points, "after": prefix, "steps": steps}
+        given = [f"{key}-{value}" for key, value in sizes.items() if value is not None]
+        parts = (slug(describe(subjects.name, subjects.task)), slug(name), *given, by.value)
+        stem = "-".join(part for part in parts if part)
         image, csv = save_figure_and_table(figure, table, output / stem)
         console.print(error_table(table, title=title, by=by.value))
         console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
