@@ -59,7 +59,7 @@ def test_a_run_goes_beyond_its_trained_loops(command: Command, run: Run, tmp_pat
     words = ("evaluate", str(run.path), "--by", "step", "--steps", "9", "--prompts", "8")
     code, _, _ = command(*words, "-o", str(tmp_path))
     assert code == 0
-    table = pd.read_csv(tmp_path / "linear-step.csv")
+    table = pd.read_csv(tmp_path / "linear-dims-3-steps-9-step.csv")
     assert list(table["step"]) == list(range(10))
 
 
@@ -92,7 +92,7 @@ def test_two_runs_of_one_recipe_are_told_apart(command: Command, run: Run, tmp_p
 def test_another_task_keeps_the_runs_points(command: Command, run: Run, tmp_path: Path) -> None:
     words = ("evaluate", str(run.path), "--task", "tree", "depth=2", "--prompts", "4")
     assert command(*words, "-o", str(tmp_path))[0] == 0
-    table = pd.read_csv(tmp_path / "tree-prefix.csv")
+    table = pd.read_csv(tmp_path / "tree-dims-3-depth-2-prefix.csv")
     assert int(table["prefix"].to_numpy().max()) == run.config.points - 1
 
 
@@ -149,6 +149,15 @@ def test_a_recipe_is_printed_as_overrides(command: Command) -> None:
     assert code == 0
     for line in ("task.dims=20", "model.backbone.loops=20", "window=15", "points=41"):
         assert line in out
+
+
+def test_every_setting_of_a_recipe_is_printed_with_what_it_is(command: Command) -> None:
+    code, out, _ = command("recipes", "looped-linear", "--json", "-")
+    assert code == 0
+    rows = {row["key"]: row for row in json.loads(out)}
+    assert rows["task.noise"]["description"] == "standard deviation of the noise on y"
+    assert rows["model.backbone.loops"]["value"] == "20"
+    assert all(row["description"] for row in rows.values())
 
 
 def test_bench_times_a_recipe(command: Command, tmp_path: Path) -> None:
