@@ -175,9 +175,11 @@ def _changed(run: Run) -> float:
 
 def _table(rows: Sequence[dict[str, Any]], title: str) -> Table:
     table = Table(title=escape(title), title_justify="left", title_style="bold")
-    table.caption, table.caption_justify = (
-        "error: mean squared error / E[y²] after the most examples, on held-out prompts", "left",
-    )  # fmt: skip
+    table.caption_justify = "left"
+    table.caption = escape(
+        "The newest first. error: mean squared error / E[y²] after the most examples, on held-out "
+        "prompts"
+    )
     table.add_column("run, and its recipe with what differs", overflow="fold")
     for heading in ("steps", "error", "age"):
         table.add_column(heading, justify="right", no_wrap=True)

@@ -32,10 +32,11 @@ class LazyPackage(ModuleType):
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Importing the module `analysis.error` binds it to this name, which the package promises
-        # to be the function `error` of that module.
-        if isinstance(value, ModuleType) and (value.__name__, name) == self._sources.get(name):
-            value = getattr(value, name)
+        # Importing the module `analysis.error` would bind it to the name that the package promises
+        # to a function: such names stay free until somebody asks for them.
+        source, _ = self._sources.get(name, (self.__name__, name))
+        if isinstance(value, ModuleType) and source != self.__name__:
+            return
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
