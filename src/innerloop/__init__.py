@@ -1,18 +1,33 @@
 """innerloop: a laboratory for the learning algorithms inside transformers."""
 
-from innerloop import analysis, circuits, core, learners, models, report, studies, tasks, training
-from innerloop.core import (
-    Learner,
-    Prompt,
-    Task,
-    check_learner,
-    iterate,
-    predict,
-    run_to_fixed_point,
-    trajectory,
-)
-from innerloop.models import wrap
-from innerloop.training.store import train
+from typing import TYPE_CHECKING
+
+from innerloop.core.lazy import import_at_first_use
+
+if TYPE_CHECKING:
+    from innerloop import (
+        analysis,
+        circuits,
+        core,
+        learners,
+        models,
+        report,
+        studies,
+        tasks,
+        training,
+    )
+    from innerloop.core import (
+        Learner,
+        Prompt,
+        Task,
+        check_learner,
+        iterate,
+        predict,
+        run_to_fixed_point,
+        trajectory,
+    )
+    from innerloop.models import wrap
+    from innerloop.training.store import train
 
 __all__ = [
     "Learner",
@@ -35,3 +50,5 @@ __all__ = [
     "trajectory",
     "wrap",
 ]
+
+import_at_first_use(__name__)

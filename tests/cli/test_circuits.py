@@ -219,6 +219,6 @@ def test_a_compiled_circuit_is_evaluated_like_any_model(
     words = [str(folder), "ols", "--task", "linear", "--prompts", "20", "-o", str(place)]
     code, _, err = run(capsys, "evaluate", *words)
     assert code == 0, err
-    table = pd.read_csv(place / "linear-prefix.csv")
+    table = pd.read_csv(next(place.glob("linear-dims-*-prefix.csv")))
     assert len(set(table["learner"])) == 2
     assert set(table["prefix"]) == set(range(5))

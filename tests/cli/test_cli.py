@@ -89,10 +89,10 @@ def test_evaluate_writes_figure_numbers_and_table(
         "--points", "8", "--prompts", "50", "-o", str(tmp_path), "--json", str(tmp_path / "t.json"),
     )  # fmt: skip
     assert code == 0
-    table = pd.read_csv(tmp_path / "linear-prefix.csv")
+    table = pd.read_csv(tmp_path / "linear-dims-3-noise-0.5-points-8-prefix.csv")
     assert set(table["learner"]) == {"OLS", "Ridge(penalty=0.1)"}
     assert len(table) == 16
-    assert (tmp_path / "linear-prefix.png").stat().st_size > 10_000
+    assert (tmp_path / "linear-dims-3-noise-0.5-points-8-prefix.png").stat().st_size > 10_000
     assert len(json.loads((tmp_path / "t.json").read_text())) == 16
     assert "Ridge(penalty=0.1)" in out
     assert "interval" in out
@@ -106,10 +106,10 @@ def test_evaluate_by_step_and_by_shift(capsys: pytest.CaptureFixture[str], tmp_p
     )  # fmt: skip
     assert code == 0
     assert {file.name for file in tmp_path.iterdir()} == {
-        "linear-scaled-inputs-factor-3-step.csv",
-        "linear-scaled-inputs-factor-3-step.png",
-        "linear-half-subspace-step.csv",
-        "linear-half-subspace-step.png",
+        "linear-dims-3-scaled-inputs-factor-3-step.csv",
+        "linear-dims-3-scaled-inputs-factor-3-step.png",
+        "linear-dims-3-half-subspace-step.csv",
+        "linear-dims-3-half-subspace-step.png",
     }
 
 
@@ -164,6 +164,46 @@ def test_bad_verbs_and_options_exit_with_two(
     assert "Traceback" not in err
 
 
+def test_other_settings_write_other_files(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ("evaluate", "newton:steps=4", "--prompts", "4", "-o", str(tmp_path))
+    for more in (["dims=2"], ["dims=3"], ["dims=3", "noise=1"], ["dims=3", "--steps", "2"]):
+        assert run(capsys, *words, *more)[0] == 0
+    assert len(list(tmp_path.glob("*.csv"))) == 4
+
+
+def test_labels_say_how_many_steps_were_taken(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ("evaluate", "newton:steps=4", "ols", "dims=2", "--prompts", "4", "-o", str(tmp_path))
+    assert run(capsys, *words, "--steps", "2")[0] == 0
+    table = pd.read_csv(tmp_path / "linear-dims-2-steps-2-prefix.csv")
+    assert set(table["learner"]) == {"Newton(steps=4), after 2 steps", "OLS"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tasks"], ["tasks", "linear"], ["learners"], ["learners", "ridge"], ["recipes"],
+        ["recipes", "looped-linear"], ["runs"], ["compile"],
+        ["evaluate", "ols", "dims=2", "--prompts", "4", "-o", "out"],
+    ],
+)  # fmt: skip
+def test_json_can_be_printed_and_then_is_all_that_is_printed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, *words, "--json", "-")
+    assert code == 0
+    json.loads(out)
+    assert err, "what people read is printed beside it"
+    assert not (tmp_path / "-").exists()
+    _, again, _ = run(capsys, *words)
+    assert again, "the next command prints as usual"
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--version")
     assert code == 0
@@ -176,8 +216,8 @@ def test_files_stay_in_the_folder(capsys: pytest.CaptureFixture[str], tmp_path: 
         "-o", str(tmp_path / "out"), "--shift", "orthogonal-query/",
     )  # fmt: skip
     assert {file.name for file in (tmp_path / "out").iterdir()} == {
-        "linear-orthogonal-query-prefix.csv",
-        "linear-orthogonal-query-prefix.png",
+        "linear-dims-2-orthogonal-query-prefix.csv",
+        "linear-dims-2-orthogonal-query-prefix.png",
     }
     assert [file.name for file in tmp_path.iterdir()] == ["out"]
 

@@ -49,7 +49,7 @@ def test_a_run_is_evaluated_on_its_own_task(command: Command, run: Run, tmp_path
     words = ("evaluate", str(run.path), "ols", "--prompts", "8", "-o", str(tmp_path))
     code, out, _ = command(*words)
     assert code == 0
-    table = pd.read_csv(tmp_path / "linear-prefix.csv")
+    table = pd.read_csv(tmp_path / "linear-dims-3-prefix.csv")
     assert set(table["learner"]) == {"looped transformer (1 layer)", "OLS"}
     assert int(table["prefix"].to_numpy().max()) == run.config.points - 1
     assert "dims=3" in out
@@ -59,7 +59,7 @@ def test_a_run_goes_beyond_its_trained_loops(command: Command, run: Run, tmp_pat
     words = ("evaluate", str(run.path), "--by", "step", "--steps", "9", "--prompts", "8")
     code, _, _ = command(*words, "-o", str(tmp_path))
     assert code == 0
-    table = pd.read_csv(tmp_path / "linear-step.csv")
+    table = pd.read_csv(tmp_path / "linear-dims-3-steps-9-step.csv")
     assert list(table["step"]) == list(range(10))
 
 
@@ -84,7 +84,7 @@ def test_two_runs_of_one_recipe_are_told_apart(command: Command, run: Run, tmp_p
     words = ("evaluate", str(run.path), str(other.path), "ols", "--prompts", "4")
     code, _, err = command(*words, "-o", str(tmp_path))
     assert code == 0
-    table = pd.read_csv(tmp_path / "linear-prefix.csv")
+    table = pd.read_csv(tmp_path / "linear-dims-3-prefix.csv")
     assert set(table["learner"]) == {run.path.name, other.path.name, "OLS"}
     assert "is not finished: step 0 of 20" in " ".join(err.split())
 
@@ -92,7 +92,7 @@ def test_two_runs_of_one_recipe_are_told_apart(command: Command, run: Run, tmp_p
 def test_another_task_keeps_the_runs_points(command: Command, run: Run, tmp_path: Path) -> None:
     words = ("evaluate", str(run.path), "--task", "tree", "depth=2", "--prompts", "4")
     assert command(*words, "-o", str(tmp_path))[0] == 0
-    table = pd.read_csv(tmp_path / "tree-prefix.csv")
+    table = pd.read_csv(tmp_path / "tree-dims-3-depth-2-prefix.csv")
     assert int(table["prefix"].to_numpy().max()) == run.config.points - 1
 
 
@@ -103,7 +103,7 @@ def test_a_model_without_its_run_is_evaluated_too(
     words = ("evaluate", str(tmp_path / "model"), "--prompts", "4", "-o", str(tmp_path))
     code, _, _ = command(*words)
     assert code == 0
-    table = pd.read_csv(tmp_path / "linear-prefix.csv")
+    table = pd.read_csv(tmp_path / "linear-dims-3-prefix.csv")
     assert int(table["prefix"].to_numpy().max()) == run.config.points - 1
 
 
@@ -151,6 +151,15 @@ def test_a_recipe_is_printed_as_overrides(command: Command) -> None:
         assert line in out
 
 
+def test_every_setting_of_a_recipe_is_printed_with_what_it_is(command: Command) -> None:
+    code, out, _ = command("recipes", "looped-linear", "--json", "-")
+    assert code == 0
+    rows = {row["key"]: row for row in json.loads(out)}
+    assert rows["task.noise"]["description"] == "standard deviation of the noise on y"
+    assert rows["model.backbone.loops"]["value"] == "20"
+    assert all(row["description"] for row in rows.values())
+
+
 def test_bench_times_a_recipe(command: Command, tmp_path: Path) -> None:
     numbers = tmp_path / "bench.json"
     words = ("bench", "looped-linear", "lstm-linear", "--scale", "smoke", "--repeats", "1")
@@ -175,8 +184,13 @@ def test_the_demo_trains_draws_and_writes_a_page(command: Command, tmp_path: Pat
     assert code == 0
     assert "After 6 examples" in out
     page = (tmp_path / "index.html").read_text()
-    assert page.count("<svg") == 3
-    for name in ("by-example", "by-loop", "training"):
+    assert page.count("<svg") == 4
+    assert "`" not in page
+    last = page.rpartition("<h2>")[2]
+    assert last.startswith("Which algorithm it has learned</h2>")
+    assert "unexplained" in last.partition("<svg")[0]
+    assert "Which algorithm is it?" in out
+    for name in ("by-example", "by-loop", "training", "algorithm"):
         assert (tmp_path / f"{name}.png").is_file()
         assert (tmp_path / f"{name}.csv").is_file()
     # A second time it finds the run and goes on from there.

@@ -99,6 +99,23 @@ def test_a_training_that_diverges_ends_its_studies_and_no_others(tmp_path: Path)
     assert board.runs == {}
 
 
+def test_results_of_other_seeds_are_not_replaced(tmp_path: Path) -> None:
+    study = small_study()
+    outcomes(tmp_path, study, seeds=(0, 1))
+    path = tmp_path / "results" / "smoke" / "test2024" / "small" / CLAIMS
+    before = path.read_text()
+    changed = small_study("small", "batch=8")
+    for other, seeds in ((study, (2, 3)), (study, (1, 2)), (changed, (0,))):
+        (refused,) = outcomes(tmp_path, other, seeds=seeds)
+        assert refused.result is None
+        assert "holds results of --seeds 2, and --seeds" in refused.error
+        assert refused.error.endswith("replace them with --again.")
+        assert path.read_text() == before
+    (fewer,) = outcomes(tmp_path, changed, seeds=(0,), again=True)
+    assert fewer.result is not None
+    assert fewer.result.seeds == (0,)
+
+
 def test_a_seed_whose_training_failed_is_shown_with_the_others(tmp_path: Path) -> None:
     study, store = small_study(), Store(tmp_path / "runs")
     outcomes(tmp_path, study, seeds=(0, 1, 2))

@@ -16,6 +16,22 @@ from innerloop.training.recipes import find_recipe
 from tests.training.configs import LOOP, tiny
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("noise=0.5", "unknown key 'noise': did you mean 'task.noise'?"),
+        ("learning_rate=1", "unknown key 'learning_rate': did you mean 'optimizer.learning_rate'?"),
+        ("model.loops=3", "unknown key 'model.loops': did you mean 'model.backbone.loops'?"),
+        ("dims=3", "unknown key 'dims': did you mean 'task.dims' or 'curriculum.dims'?"),
+        ("stepz=3", "unknown key of RunConfig 'stepz': did you mean 'steps'?"),
+    ],
+)
+def test_a_setting_of_a_part_is_recognised_without_the_part(word: str, meant: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        with_overrides(tiny(), [word, "batch=2"])
+    assert str(error.value) == meant
+
+
 def test_nothing_changes_nothing() -> None:
     assert with_overrides(tiny(), []) == tiny()
 

@@ -7,9 +7,12 @@ import pandas as pd
 import typer
 from matplotlib.figure import Figure
 from rich.console import Console
+from rich.markup import escape
 
 from innerloop.analysis.drawing import draw_error_curve, draw_training, save_figure_and_table
 from innerloop.analysis.error import error_curve
+from innerloop.analysis.identify import Identification, identify
+from innerloop.analysis.identify_figure import draw_identification
 from innerloop.cli.evaluate import error_table
 from innerloop.cli.options import json_file, output_folder, write_rows
 from innerloop.cli.progress import progress_bar
@@ -31,6 +34,8 @@ from innerloop.training.store import Store
 RECIPE = "looped-linear"
 STEPS = 1000
 """Fewer than the recipe's: enough to see it learn, in two minutes."""
+IDENTIFIED = 256
+"""Prompts on which it is compared with known algorithms, at the most."""
 BEYOND = 5
 """The loops are run to so many times the number that was trained."""
 
@@ -63,24 +68,32 @@ def demo(
     )  # fmt: skip
     # Least squares is exact here: on a logarithmic axis it would leave no room for the others.
     by_loop = _curve([model, GradientDescent(loops)], task, config.points, prompts, steps=loops)
+    with progress_bar() as advance:
+        answer = identify(
+            model, task, points=config.points, prompts=min(prompts, IDENTIFIED),
+            progress=lambda _, done, total: advance("which algorithm is it", done, total),
+        )  # fmt: skip
     figures = (
         draw_error_curve(by_prefix, title=f"linear functions of {task.dims} dimensions"),
         draw_error_curve(
             by_loop, title="loop by loop", scale="log", place=(model.steps, "loops in training")
         ),
         draw_training(run.metrics(), title="held-out error while training"),
+        draw_identification(answer),
     )
     for name, figure, table in (
         ("by-example", figures[0], by_prefix),
         ("by-loop", figures[1], by_loop),
         ("training", figures[2], run.metrics()),
+        ("algorithm", figures[3], answer.ranking),
     ):
         save_figure_and_table(figure, table, output / name)
     console.print(error_table(by_prefix, title="error by example", by="prefix"))
     console.print(error_table(by_loop, title="error by loop", by="step"))
     console.print(_verdict(by_prefix, model.name))
+    console.print(f"[bold]Which algorithm is it?[/] {escape(answer.summary())}")
     write_rows(json, pd.concat([by_prefix.assign(by="prefix"), by_loop.assign(by="step")]))
-    page = write_page(_page(run, model.name, by_prefix, by_loop, figures), output / "index.html")
+    page = write_page(_page(run, answer, by_prefix, by_loop, figures), output / "index.html")
     console.print(f"page [cyan]{page}[/], run [cyan]{run.path}[/]", soft_wrap=True)
 
 
@@ -112,12 +125,12 @@ def _verdict(by_prefix: pd.DataFrame, model: str) -> str:
 
 def _page(
     run: Run,
-    model: str,
+    answer: Identification,
     by_prefix: pd.DataFrame,
     by_loop: pd.DataFrame,
-    figures: tuple[Figure, Figure, Figure],
+    figures: tuple[Figure, Figure, Figure, Figure],
 ) -> Page:
-    config = run.config
+    config, model = run.config, answer.learner
     loops = run.model().steps
     last, beyond = (_at_step(by_loop, model, step) for step in (loops, BEYOND * loops))
     examples = Section(
@@ -148,10 +161,18 @@ def _page(
         figure=figures[2],
         description="held-out error by training step",
     )
+    algorithm = Section(
+        title="Which algorithm it has learned",
+        text="Known algorithms are fitted to its predictions - their steps, penalties, neighbours "
+        f"- and ranked by what they leave unexplained.\n\n{answer.summary()}",
+        figure=figures[3],
+        description="the known algorithms by what they leave unexplained of the predictions, and "
+        "the iterations that each loop is like",
+    )
     return Page(
         title="A transformer that learns linear regression in its prompt",
         summary="Trained from scratch, by one command.",
-        sections=(examples, fixed_point, training),
+        sections=(examples, fixed_point, training, algorithm),
         footer=f"innerloop demo, run {run.path.name}",
     )
 

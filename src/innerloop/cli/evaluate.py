@@ -23,11 +23,12 @@ from innerloop.cli.options import (
 )
 from innerloop.cli.progress import progress_bar
 from innerloop.cli.specs import build, find
-from innerloop.cli.subjects import read_subjects
+from innerloop.cli.subjects import Subjects, read_subjects
 from innerloop.core.errors import ConfigurationError, ShiftError
 from innerloop.core.files import slug
 from innerloop.core.settings import parse_spec
 from innerloop.core.task import Task
+from innerloop.report.words import count
 from innerloop.tasks.shifts import SHIFTS, Shift, papers_shifts
 
 
@@ -85,6 +86,7 @@ def evaluate(
     """
     console = Console()
     subjects = read_subjects(words, task)
+    labels = subjects.labels if by is By.STEP else labels_after(subjects, steps)
     tables: list[pd.DataFrame] = []
     for name, subject in shifted_tasks(subjects.task, shift or []).items():
         length = min(subjects.points, subject.most_points or subjects.points)
@@ -92,16 +94,28 @@ def evaluate(
             table = error_curve(
                 subjects.learners, subject, points=length if points is None else points,
                 by=by.value, prefix=prefix, steps=steps, prompts=prompts, seed=seed,
-                labels=subjects.labels, progress=advance,
+                labels=labels, progress=advance,
             )  # fmt: skip
         title = describe(subjects.name, subjects.task) + (f", shifted: {name}" if name else "")
         figure = draw_error_curve(table, title=title, scale="log" if log else "linear")
-        stem = "-".join(part for part in (slug(subjects.name), slug(name), by.value) if part)
+        # The settings are part of the name: other ones do not write over these.
+        sizes = {"points": points, "after": prefix, "steps": steps}
+        given = [f"{key}-{value}" for key, value in sizes.items() if value is not None]
+        parts = (slug(describe(subjects.name, subjects.task)), slug(name), *given, by.value)
+        stem = "-".join(part for part in parts if part)
         image, csv = save_figure_and_table(figure, table, output / stem)
         console.print(error_table(table, title=title, by=by.value))
         console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
         tables.append(table.assign(shift=name))
     write_rows(json, pd.concat(tables))
+
+
+def labels_after(subjects: Subjects, steps: int | None) -> list[str]:
+    """What the learners are called; those that take steps say how many, where a user has said."""
+    return [
+        label if steps is None or not learner.steps else f"{label}, after {count(steps, 'step')}"
+        for learner, label in zip(subjects.learners, subjects.labels, strict=True)
+    ]
 
 
 def shifted_tasks(base: Task, texts: list[str]) -> dict[str, Task]:

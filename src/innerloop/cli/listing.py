@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from innerloop.cli.options import json_file, write_json
 from innerloop.cli.specs import Setting, find, settings_of
 from innerloop.learners.table import LEARNERS
 from innerloop.tasks.shifts import SHIFTS
@@ -17,27 +19,36 @@ from innerloop.tasks.table import TASKS
 
 def tasks(
     name: Annotated[str | None, typer.Argument(help="A task or a shift to describe.")] = None,
+    json: Annotated[Path | None, json_file("names, descriptions and settings")] = None,
 ) -> None:
     """List the families of problems, and the shifts that take them out of distribution."""
     console = Console()
     if name is not None:
-        _describe(console, find("task or shift", name, {**TASKS, **SHIFTS}))
+        entry = find("task or shift", name, {**TASKS, **SHIFTS})
+        _describe(console, entry)
+        write_json(json, _record(name, entry))
         return
     console.print(_table("Tasks", TASKS))
     console.print(_table("Shifts", SHIFTS))
     console.print("All about one: innerloop tasks linear")
+    tables = {"tasks": TASKS, "shifts": SHIFTS}
+    write_json(json, {kind: _records(entries) for kind, entries in tables.items()})
 
 
 def learners(
     name: Annotated[str | None, typer.Argument(help="A learner to describe.")] = None,
+    json: Annotated[Path | None, json_file("names, descriptions and settings")] = None,
 ) -> None:
     """List the learning algorithms."""
     console = Console()
     if name is not None:
-        _describe(console, find("learner", name, LEARNERS))
+        entry = find("learner", name, LEARNERS)
+        _describe(console, entry)
+        write_json(json, _record(name, entry))
         return
     console.print(_table("Learners", LEARNERS))
     console.print("Settings after a colon must be given. All about one: innerloop learners ridge")
+    write_json(json, _records(LEARNERS))
 
 
 def _table(title: str, entries: Mapping[str, type[Any]]) -> Table:
@@ -63,6 +74,29 @@ def _describe(console: Console, entry: type[Any]) -> None:
         table.add_row(escape(setting.key), escape(_default(setting)), escape(setting.description))
     if settings:
         console.print(table)
+
+
+def _records(entries: Mapping[str, type[Any]]) -> list[dict[str, Any]]:
+    return [_record(name, entry) for name, entry in entries.items()]
+
+
+def _record(name: str, entry: type[Any]) -> dict[str, Any]:
+    """An entry of a table in plain values."""
+    return {
+        "name": name,
+        "class": entry.__name__,
+        "description": first_sentence(entry),
+        "settings": [
+            {
+                "key": setting.key,
+                "required": setting.required,
+                "default": None if setting.required else setting.default,
+                "description": setting.description,
+            }
+            for setting in settings_of(entry)
+            if setting.shown
+        ],
+    }
 
 
 def first_sentence(entry: type[Any]) -> str:

@@ -1,4 +1,4 @@
-"""The command `innerloop`: one file per verb, put together here."""
+"""The command `innerloop`: its help, its version, and how mistakes end it."""
 
 import sys
 from importlib import metadata
@@ -8,20 +8,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from innerloop.cli.bench import bench
-from innerloop.cli.compile import compile_
-from innerloop.cli.demo import demo
-from innerloop.cli.evaluate import evaluate
-from innerloop.cli.identify import identify
-from innerloop.cli.importing import import_
-from innerloop.cli.inspect import inspect
-from innerloop.cli.listing import learners, tasks
-from innerloop.cli.recipes import recipes
-from innerloop.cli.report_ import report
-from innerloop.cli.reproduce import reproduce
-from innerloop.cli.studies import studies
-from innerloop.cli.train import train
-from innerloop.cli.verify import verify
+from innerloop.cli.verbs import LazyVerbs
 from innerloop.core.errors import InnerloopError
 
 app = typer.Typer(
@@ -34,17 +21,10 @@ app = typer.Typer(
     "`innerloop studies` lists the figures, tables and theorems of the papers, `innerloop "
     "reproduce` does them again, with a verdict on every claim, and `innerloop report` joins all "
     "in one page.",
+    cls=LazyVerbs,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-_VERBS = (
-    demo, tasks, learners, recipes, studies, train, evaluate, identify, inspect, verify,
-    reproduce, report, bench,
-)  # fmt: skip
-for _verb in _VERBS:
-    app.command()(_verb)
-app.command("compile")(compile_)
-app.command("import")(import_)
 
 
 @app.callback(invoke_without_command=True)

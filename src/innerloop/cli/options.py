@@ -1,19 +1,25 @@
 """What several verbs share: options, and how numbers are written as JSON."""
 
 import json
+import sys
+from contextlib import redirect_stdout
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
-import pandas as pd
 import typer
 
 from innerloop.core.files import require_file_place, require_folder, write_atomically
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def _writable_file(path: Path | None) -> Path | None:
-    if path is not None:
-        require_file_place(path)
-    return path
+STDOUT = Path("-")
+"""Where JSON is printed rather than written."""
+
+
+_output: ContextVar[TextIO] = ContextVar("output")
+"""The standard output, while `--json -` keeps it for the JSON."""
 
 
 def _writable_folder(path: Path) -> Path:
@@ -21,9 +27,23 @@ def _writable_folder(path: Path) -> Path:
     return path
 
 
+def _json_place(context: typer.Context, path: Path | None) -> Path | None:
+    """Check the place of a file; with `-`, keep the output for the JSON alone."""
+    if path == STDOUT:
+        _output.set(sys.stdout)
+        # What is printed for people goes to the error stream until the verb has ended.
+        context.with_resource(redirect_stdout(sys.stderr))
+    elif path is not None:
+        require_file_place(path)
+    return path
+
+
 def json_file(what: str) -> Any:
     """The option `--json`, which says what is written; its place is checked before the work."""
-    return typer.Option("--json", help=f"Write {what} here as JSON, too.", callback=_writable_file)
+    return typer.Option(
+        "--json", metavar="FILE|-", callback=_json_place,
+        help=f"Write {what} here as JSON, too; `-` prints it, and nothing else.",
+    )  # fmt: skip
 
 
 def output_folder(what: str) -> Any:
@@ -58,15 +78,19 @@ Steps = Annotated[int | None, typer.Option(help="Steps to take. Default: each le
 
 def write_json(path: Path | None, values: Any) -> None:
     """Write plain values, where there is a place for them."""
-    if path is not None:
-        text = json.dumps(values, indent=1) + "\n"
-        write_atomically(path, lambda file: file.write_text(text))
+    _write(path, json.dumps(values, indent=1))
 
 
-def write_rows(path: Path | None, table: pd.DataFrame) -> None:
+def write_rows(path: Path | None, table: "pd.DataFrame") -> None:
     """Write the rows of a table, where there is a place for them."""
-    if path is not None:
-        write_atomically(path, lambda file: table.to_json(file, orient="records", indent=1))
+    _write(path, str(table.to_json(orient="records", indent=1)))
+
+
+def _write(path: Path | None, text: str) -> None:
+    if path == STDOUT:
+        print(text, file=_output.get())
+    elif path is not None:
+        write_atomically(path, lambda file: file.write_text(text + "\n"))
 
 
 def spread(total: int, most: int) -> list[int]:

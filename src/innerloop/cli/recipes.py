@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from innerloop.cli.options import ScaleName, json_file, write_json
+from innerloop.cli.specs import described
 from innerloop.core.settings import written_as
 from innerloop.models.table import build
 from innerloop.report.words import duration
@@ -27,11 +28,12 @@ def recipes(
     """List the recipes: what `innerloop train` can train by name, or all about one."""
     console = Console()
     if name is not None:
-        config = find_recipe(name, scale)
+        settings = settings_of_recipe(name, scale)
         console.print(f"[bold]{name}[/] ({RECIPES[name].paper}): {RECIPES[name].title}")
-        for key, value in written_as(config.model_dump(mode="json")):
-            console.print(f"  [cyan]{key}[/]={escape(value)}", highlight=False, soft_wrap=True)
-        console.print(f"Train it: innerloop train {name} --scale {scale} [KEY=VALUE ..]")
+        console.print(_settings_table(settings))
+        train = f"Train it: innerloop train {name} --scale {scale} [KEY=VALUE ..]"
+        console.print(train, markup=False)
+        write_json(json, settings)
         return
     size = read_scale(scale)
     rows = [_row(known, scale) for known, recipe in RECIPES.items() if size in recipe.scales]
@@ -51,6 +53,29 @@ def recipes(
     )
     console.print("Train it: innerloop train looped-linear")
     write_json(json, rows)
+
+
+def settings_of_recipe(name: str, scale: str) -> list[dict[str, str]]:
+    """The settings of a recipe as a user writes them, with what each is."""
+    config = find_recipe(name, scale)
+    texts = {**described(config), "task.name": "the family of problems: see `innerloop tasks`"}
+    return [
+        {"key": key, "value": value, "description": texts[key]}
+        for key, value in written_as(config.model_dump(mode="json"))
+    ]
+
+
+def _settings_table(settings: list[dict[str, str]]) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(overflow="fold", min_width=max(map(_width, settings)))  # nothing is broken
+    table.add_column(style="dim")
+    for row in settings:
+        table.add_row(f"  [cyan]{row['key']}[/]={escape(row['value'])}", escape(row["description"]))
+    return table
+
+
+def _width(row: dict[str, str]) -> int:
+    return len(f"  {row['key']}={row['value']}")
 
 
 def _row(name: str, scale: str) -> dict[str, str | int]:

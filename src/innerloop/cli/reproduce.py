@@ -61,7 +61,10 @@ def reproduce(
     runs: RunsFolder = None,
     results: ResultsFolder = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Measure again what has been measured.")
+        bool,
+        typer.Option(
+            "--again", help="Measure again what has been measured, and replace its results."
+        ),
     ] = False,
     json: Annotated[Path | None, json_file("all claims")] = None,
 ) -> None:
@@ -148,7 +151,7 @@ def _at(scale: Scale, chosen: Sequence[Study]) -> list[Study]:
 def _tell_plan(console: Console, plan: Plan, *, scale: Scale, seeds: Seeds, workers: int) -> None:
     """What will be done, and how long it may take."""
     left, board = plan.left, plan.board
-    studies = count(len(plan.known) + len(left), "study")
+    studies = count(len(plan.known) + len(plan.refused) + len(left), "study")
     console.print(
         f"{studies} at {scale} scale, {count(len(seeds), 'seed')}: "
         f"{len(plan.known)} measured already, {len(left)} to measure"

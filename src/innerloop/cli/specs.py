@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.explain import explain, fields_of
@@ -54,6 +54,18 @@ def settings_of(kind: type[Any]) -> list[Setting]:
         )
         for name, field in fields_of(kind).items()
     ]
+
+
+def described(config: BaseModel, before: str = "") -> dict[str, str]:
+    """What each setting of a configuration is, by the key that a user writes: `task.dims`."""
+    texts: dict[str, str] = {}
+    for name, field in type(config).model_fields.items():
+        value = getattr(config, name)
+        if isinstance(value, BaseModel):
+            texts |= described(value, f"{before}{name}.")
+        else:
+            texts[f"{before}{name}"] = field.description or ""
+    return texts
 
 
 def _bare(name: str) -> str:

@@ -1,12 +1,17 @@
 """Prompts, tasks, learners and the one loop that runs them."""
 
-from innerloop.core.checks import check_learner
-from innerloop.core.fixed_point import FixedPoint, run_to_fixed_point
-from innerloop.core.iterate import Trajectory, iterate, predict, trajectory
-from innerloop.core.learner import Learner, OneShot, Traits
-from innerloop.core.prompt import Prompt, expand_prefixes
-from innerloop.core.state_parts import HiddenStates, MovingPart
-from innerloop.core.task import Task
+from typing import TYPE_CHECKING
+
+from innerloop.core.lazy import import_at_first_use
+
+if TYPE_CHECKING:
+    from innerloop.core.checks import check_learner
+    from innerloop.core.fixed_point import FixedPoint, run_to_fixed_point
+    from innerloop.core.iterate import Trajectory, iterate, predict, trajectory
+    from innerloop.core.learner import Learner, OneShot, Traits
+    from innerloop.core.prompt import Prompt, expand_prefixes
+    from innerloop.core.state_parts import HiddenStates, MovingPart
+    from innerloop.core.task import Task
 
 __all__ = [
     "FixedPoint",
@@ -25,3 +30,5 @@ __all__ = [
     "run_to_fixed_point",
     "trajectory",
 ]
+
+import_at_first_use(__name__)

@@ -20,8 +20,12 @@ class Bayes(LinearLearner[Tensor]):
     2022, section 4.2); without noise, OLS.
     """
 
-    noise: float = Field(ge=0, allow_inf_nan=False)
-    prior_variance: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    noise: float = Field(
+        ge=0, allow_inf_nan=False, description="standard deviation of the noise on y"
+    )
+    prior_variance: float = Field(
+        default=1.0, gt=0, allow_inf_nan=False, description="variance of each weight"
+    )
 
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
 

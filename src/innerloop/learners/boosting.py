@@ -1,6 +1,6 @@
 """Gradient-boosted trees, by XGBoost."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -27,10 +27,12 @@ class Boosting(OneShot):
     XGBoost computes in float32: answers are good to 1e-6 of the outputs' size.
     """
 
-    rounds: Annotated[int, Field(ge=1)] = 50
-    depth: Annotated[int, Field(ge=1)] = 4
-    learning_rate: Annotated[float, Field(gt=0, le=1)] = 0.1
-    signs: bool = False
+    rounds: int = Field(default=50, ge=1, description="trees, one after the other")
+    depth: int = Field(default=4, ge=1, description="the most levels of a tree")
+    learning_rate: float = Field(
+        default=0.1, gt=0, le=1, description="what each tree is multiplied by"
+    )
+    signs: bool = Field(default=False, description="see only the signs of the inputs")
     traits = Traits(order_invariant=True)
 
     @property

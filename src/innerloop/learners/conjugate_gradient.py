@@ -50,7 +50,7 @@ class ConjugateGradient(LinearLearner[ConjugateState]):
     on y, so the predictions are not linear in y before the end.
     """
 
-    steps: int = Field(ge=0)
+    steps: int = Field(ge=0, description="steps to take")
 
     traits = Traits(order_invariant=True, rotation_equivariant=True)
 

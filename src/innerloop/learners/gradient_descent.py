@@ -46,10 +46,14 @@ class GradientDescent(LinearLearner[DescentState]):
     where they start.
     """
 
-    steps: int = Field(ge=0)
-    step_size: Annotated[FiniteFloat, Field(gt=0)] | None = None
-    average: bool = False
-    start: tuple[FiniteFloat, ...] | None = None
+    steps: int = Field(ge=0, description="steps to take")
+    step_size: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+        default=None, description="what the gradient is multiplied by; None: 1/L of each prefix"
+    )
+    average: bool = Field(default=False, description="divide the loss by the number of examples")
+    start: tuple[FiniteFloat, ...] | None = Field(
+        default=None, description="the d weights to start at; None: zero"
+    )
 
     @property
     def traits(self) -> Traits:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -33,7 +33,7 @@ class Lasso(LinearLearner[Tensor]):
     `lasso_path.py`). Where several w are as good, it is one of them.
     """
 
-    penalty: float = Field(gt=0, allow_inf_nan=False)
+    penalty: float = Field(gt=0, allow_inf_nan=False, description="what |w|_1 is multiplied by")
 
     traits = Traits(order_invariant=True)
 

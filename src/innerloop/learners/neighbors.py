@@ -1,6 +1,6 @@
 """Nearest neighbours: the mean of the outputs of the examples that lie closest to the question."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from pydantic import ConfigDict, Field
@@ -32,9 +32,11 @@ class NearestNeighbors(OneShot):
     matters where the k-th and the next are equally far, and only there.
     """
 
-    k: Annotated[int, Field(ge=1)] = 3
+    k: int = Field(default=3, ge=1, description="neighbours to average over")
     # Given as `weights`; as an attribute that name belongs to the method of linear learners.
-    weighting: Literal["uniform", "distance"] = Field(default="uniform", alias="weights")
+    weighting: Literal["uniform", "distance"] = Field(
+        default="uniform", alias="weights", description="how they count: uniform or by 1 / distance"
+    )
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
 
     def init(self, prompt: Prompt) -> Tensor:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass as record
-from typing import Annotated
 
 import torch
 from pydantic import Field
@@ -62,10 +61,10 @@ class NetworkByAdam(Learner[AdamState]):
     predictions by 1e-3 (in float64 by 1e-14, at about twice the time).
     """
 
-    hidden: Annotated[int, Field(ge=1)] = 100
-    steps: Annotated[int, Field(ge=0)] = 100
-    learning_rate: Annotated[float, Field(gt=0)] = 5e-3
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    hidden: int = Field(default=100, ge=1, description="hidden units")
+    steps: int = Field(default=100, ge=0, description="steps of Adam, on all examples at once")
+    learning_rate: float = Field(default=5e-3, gt=0, description="of Adam")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="of the first weights")
     traits = Traits(order_invariant=True)
 
     def init(self, prompt: Prompt) -> AdamState:

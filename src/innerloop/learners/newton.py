@@ -62,8 +62,10 @@ class Newton(LinearLearner[NewtonState]):
     condition number of S, since S is formed.
     """
 
-    steps: int = Field(ge=0)
-    start: Literal["frobenius", "paper"] | Annotated[FiniteFloat, Field(gt=0)] = "frobenius"
+    steps: int = Field(ge=0, description="steps to take")
+    start: Literal["frobenius", "paper"] | Annotated[FiniteFloat, Field(gt=0)] = Field(
+        default="frobenius", description="alpha of M = alpha S: frobenius, paper, or a number"
+    )
 
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
 

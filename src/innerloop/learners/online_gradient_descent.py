@@ -25,8 +25,12 @@ class OnlineGradientDescent(LinearLearner[Tensor]):
     with it, their penalty is half of this one at the same step size.)
     """
 
-    step_size: Annotated[FiniteFloat, Field(gt=0)] | None = None
-    penalty: Annotated[FiniteFloat, Field(ge=0)] = 0.0
+    step_size: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+        default=None, description="what the gradient is multiplied by; None: 1 / |x|^2"
+    )
+    penalty: FiniteFloat = Field(
+        default=0.0, ge=0, description="what |w|^2 / 2 is multiplied by, at each example"
+    )
 
     traits = Traits(rotation_equivariant=True, linear_in_y=True)
 

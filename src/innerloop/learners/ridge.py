@@ -29,7 +29,7 @@ class Ridge(LinearLearner[Tensor]):
     that of `nested.py`.
     """
 
-    penalty: float = Field(ge=0, allow_inf_nan=False)
+    penalty: float = Field(ge=0, allow_inf_nan=False, description="what |w|^2 is multiplied by")
 
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
 

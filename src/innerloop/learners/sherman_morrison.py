@@ -22,7 +22,7 @@ class ShermanMorrison(LinearLearner[Tensor]):
     grows as |X|^2 / penalty: for tiny penalties use `Ridge`.
     """
 
-    penalty: float = Field(gt=0, allow_inf_nan=False)
+    penalty: float = Field(gt=0, allow_inf_nan=False, description="what |w|^2 is multiplied by")
 
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
 

@@ -40,8 +40,10 @@ class GreedyTree(OneShot):
     the inputs.
     """
 
-    depth: Annotated[int, Field(ge=1)] | None = 4
-    signs: bool = False
+    depth: Annotated[int, Field(ge=1)] | None = Field(
+        default=4, description="the most levels of the tree; None: no limit"
+    )
+    signs: bool = Field(default=False, description="see only the signs of the inputs")
     traits = Traits(order_invariant=True)
 
     def init(self, prompt: Prompt) -> Tensor:

@@ -1,14 +1,19 @@
 """Trainable learners: transformers of every shape, and an LSTM."""
 
-from innerloop.models.backbone import Backbone, Loop, Stack
-from innerloop.models.checkpoint import load, save
-from innerloop.models.imports import import_garg, import_yang
-from innerloop.models.linear_looped import LinearLoopedConfig, LinearLoopedTransformer
-from innerloop.models.lstm import LSTM, LSTMConfig
-from innerloop.models.table import MODELS, ModelConfig, build
-from innerloop.models.transformer import InContextTransformer, TransformerConfig
-from innerloop.models.wrap import wrap
-from innerloop.models.wrapped import WrappedModule
+from typing import TYPE_CHECKING
+
+from innerloop.core.lazy import import_at_first_use
+
+if TYPE_CHECKING:
+    from innerloop.models.backbone import Backbone, Loop, Stack
+    from innerloop.models.checkpoint import load, save
+    from innerloop.models.imports import import_garg, import_yang
+    from innerloop.models.linear_looped import LinearLoopedConfig, LinearLoopedTransformer
+    from innerloop.models.lstm import LSTM, LSTMConfig
+    from innerloop.models.table import MODELS, ModelConfig, build
+    from innerloop.models.transformer import InContextTransformer, TransformerConfig
+    from innerloop.models.wrap import wrap
+    from innerloop.models.wrapped import WrappedModule
 
 __all__ = [
     "LSTM",
@@ -30,3 +35,5 @@ __all__ = [
     "save",
     "wrap",
 ]
+
+import_at_first_use(__name__)

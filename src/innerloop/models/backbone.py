@@ -97,7 +97,9 @@ class Stack(_Blocks):
 
     looped: ClassVar[bool] = False
     inject: ClassVar[Literal["none"]] = "none"
-    kind: Literal["stack"] = "stack"
+    kind: Literal["stack"] = Field(
+        default="stack", description="how blocks follow each other: stack or loop"
+    )
     layers: int = Field(default=12, ge=1, description="blocks, one after the other")
     layers_per_step: int = Field(default=1, ge=1, description="blocks of one step")
     final_norm: bool = Field(default=True, description="a norm before the readout")
@@ -145,7 +147,9 @@ class Loop(_Blocks):
     """
 
     looped: ClassVar[bool] = True
-    kind: Literal["loop"] = "loop"
+    kind: Literal["loop"] = Field(
+        default="loop", description="how blocks follow each other: stack or loop"
+    )
     layers: int = Field(default=1, ge=1, description="blocks of the loop")
     loops: int = Field(default=20, ge=1, description="loops that it is trained with")
     inject: Literal["none", "add", "multiply"] = Field(

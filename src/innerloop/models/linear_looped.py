@@ -30,7 +30,9 @@ from innerloop.models.settings import BACKWARD, ModelSettings, Spread
 class LinearLoopedConfig(ModelSettings):
     """All that a `LinearLoopedTransformer` is but its weights."""
 
-    kind: Literal["linear-looped"] = "linear-looped"
+    kind: Literal["linear-looped"] = Field(
+        default="linear-looped", description="the model: transformer, lstm or linear-looped"
+    )
     dims: int = Field(ge=1, description="dimensions of an input")
     loops: int = Field(default=20, ge=1, description="loops that it is trained with")
     step_size: FiniteFloat = Field(default=0.02, gt=0, description="eta before training")

@@ -26,7 +26,9 @@ from innerloop.models.taps import input_tap
 class LSTMConfig(ModelSettings):
     """All that an `LSTM` is but its weights; the defaults are those of Fu et al. (2023)."""
 
-    kind: Literal["lstm"] = "lstm"
+    kind: Literal["lstm"] = Field(
+        default="lstm", description="the model: transformer, lstm or linear-looped"
+    )
     dims: int = Field(ge=1, description="dimensions of an input")
     outputs: int = Field(default=1, ge=1, description="outputs of a point")
     layout: Layout = Field(default="pairs", description="what a token is: x or y, or x alone")

@@ -30,7 +30,9 @@ from innerloop.models.taps import input_tap, transformer_taps
 class TransformerConfig(ModelSettings):
     """All that an `InContextTransformer` is but its weights."""
 
-    kind: Literal["transformer"] = "transformer"
+    kind: Literal["transformer"] = Field(
+        default="transformer", description="the model: transformer, lstm or linear-looped"
+    )
     label: str = Field(default="", description="what tables call it; empty: what it is made of")
     dims: int = Field(ge=1, description="dimensions of an input")
     outputs: int = Field(default=1, ge=1, description="outputs of a point")

@@ -2,6 +2,7 @@
 
 import base64
 import math
+import re
 from dataclasses import dataclass
 from importlib import resources
 from io import StringIO
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
@@ -92,7 +93,7 @@ def render_page(page: Page) -> str:
     )
     text = resources.files("innerloop.report").joinpath("page.html.j2").read_text("utf-8")
     return environment.from_string(text).render(
-        page=page, svg=_svg, png=_png, cell=_cell,
+        page=page, prose=_prose, svg=_svg, png=_png, cell=_cell,
         drawn=lambda figure: isinstance(figure, bytes),
         special=lambda value: isinstance(value, Cell),
         number=lambda value: isinstance(value, int | float),
@@ -113,6 +114,11 @@ def _svg(figure: Figure) -> Markup:
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     drawn = text.getvalue()
     return Markup(drawn[drawn.index("<svg") :])  # drawn here, of escaped labels
+
+
+def _prose(text: str) -> Markup:
+    """Escaped text, with what stands between backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _png(picture: bytes) -> str:

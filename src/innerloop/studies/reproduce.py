@@ -8,7 +8,7 @@ from pathlib import Path
 from innerloop.core.errors import InnerloopError
 from innerloop.studies.board import Board, Job, Progress
 from innerloop.studies.processes import address, side_by_side
-from innerloop.studies.result import Result, find_result, place, read_result
+from innerloop.studies.result import Result, find_result, place, read_result, refusal
 from innerloop.studies.seeds import Seeds
 from innerloop.studies.study import Study
 from innerloop.studies.workers import Stop, Worker, in_turn
@@ -36,6 +36,8 @@ class Plan:
 
     known: tuple[Outcome, ...]
     """Of the studies whose results are there already."""
+    refused: tuple[Outcome, ...]
+    """Of the studies whose results of other seeds would be lost."""
     board: Board
     """The jobs of the others."""
 
@@ -56,15 +58,19 @@ def make_plan(
 ) -> Plan:
     """What there is and what is missing; this reads the state of every run that is needed."""
     known: list[Outcome] = []
+    refused: list[Outcome] = []
     left: list[Study] = []
     for study in studies:
         result = None if again else find_result(results, study, scale=scale, seeds=seeds)
-        if result is None:
-            left.append(study)
-        else:
+        lost = None if again else refusal(results, study, scale=scale, seeds=seeds)
+        if result is not None:
             known.append(Outcome(study=study, result=result, known=True))
+        elif lost is not None:
+            refused.append(Outcome(study=study, result=None, error=lost))
+        else:
+            left.append(study)
     board = Board.of(left, scale=scale, seeds=seeds, store=store)
-    return Plan(known=tuple(known), board=board)
+    return Plan(known=tuple(known), refused=tuple(refused), board=board)
 
 
 def reproduce(
@@ -84,7 +90,8 @@ def reproduce(
 
     Studies share their runs, and with several workers jobs are done side by side, each on one
     thread. A study that fails leaves the others alone. Results that are there already, of the same
-    code and runs and with no fewer seeds, are given as they are, unless `again`. Where `stop`
+    code and runs and with no fewer seeds, are given as they are, unless `again`; results of seeds
+    that are not asked for are kept, and the study is refused, unless `again`. Where `stop`
     returns True, runs are saved and the iteration ends; called again, it goes on from there. `plan`
     is what `make_plan` has made of the same studies and settings, if it has been made already.
     """
@@ -95,7 +102,7 @@ def reproduce(
     if workers > 1:
         for study in plan.left:
             address(study)  # refused before the work begins, where other processes have none
-    yield from plan.known
+    yield from (*plan.known, *plan.refused)
     board = plan.board
     board.began = time.perf_counter()
     worker = Worker(scale=scale, seeds=seeds, store=store, results=results)

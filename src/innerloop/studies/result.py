@@ -157,6 +157,22 @@ def find_result(root: Path, study: Study, *, scale: Scale, seeds: Seeds) -> Resu
     return result if same and set(seeds) <= set(result.seeds) and result.complete else None
 
 
+def refusal(root: Path, study: Study, *, scale: Scale, seeds: Seeds) -> str | None:
+    """Why results of these seeds may not be written: they would replace those of other seeds."""
+    folder = place(root, study, scale)
+    try:
+        known = read_result(folder)
+    except InnerloopError:
+        return None
+    if not known.complete or set(known.seeds) <= set(seeds):
+        return None
+    return (
+        f"{folder} holds results of --seeds {write_seeds(known.seeds)}, and --seeds "
+        f"{write_seeds(seeds)} would replace them: take these seeds too, or replace them with "
+        "--again."
+    )
+
+
 def read_result(folder: Path, file: str = CLAIMS) -> Result:
     """The result in a folder; an error in one sentence if it is damaged."""
     path = folder / file

@@ -1,18 +1,23 @@
 """Where prompts come from: families of random problems, and shifts of them."""
 
-from innerloop.tasks import shifts
-from innerloop.tasks.autoregression import RepresentationAR
-from innerloop.tasks.chain import ChainOfThought
-from innerloop.tasks.classification import LinearClassification
-from innerloop.tasks.function import FunctionTask
-from innerloop.tasks.linear import LinearRegression
-from innerloop.tasks.network import TwoLayerNetwork
-from innerloop.tasks.quadratic import QuadraticRegression
-from innerloop.tasks.representation import RepresentationRegression
-from innerloop.tasks.sparse import SparseLinearRegression
-from innerloop.tasks.table import TASKS
-from innerloop.tasks.tree import DecisionTree
-from innerloop.tasks.vector import VectorGeneration
+from typing import TYPE_CHECKING
+
+from innerloop.core.lazy import import_at_first_use
+
+if TYPE_CHECKING:
+    from innerloop.tasks import shifts
+    from innerloop.tasks.autoregression import RepresentationAR
+    from innerloop.tasks.chain import ChainOfThought
+    from innerloop.tasks.classification import LinearClassification
+    from innerloop.tasks.function import FunctionTask
+    from innerloop.tasks.linear import LinearRegression
+    from innerloop.tasks.network import TwoLayerNetwork
+    from innerloop.tasks.quadratic import QuadraticRegression
+    from innerloop.tasks.representation import RepresentationRegression
+    from innerloop.tasks.sparse import SparseLinearRegression
+    from innerloop.tasks.table import TASKS
+    from innerloop.tasks.tree import DecisionTree
+    from innerloop.tasks.vector import VectorGeneration
 
 __all__ = [
     "TASKS",
@@ -29,3 +34,5 @@ __all__ = [
     "VectorGeneration",
     "shifts",
 ]
+
+import_at_first_use(__name__)

@@ -64,7 +64,8 @@ def _changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
         merged = OmegaConf.to_container(OmegaConf.merge(base, given))
         return RunConfig.model_validate(merged)
     except ValidationError as error:
-        raise ConfigurationError(_explained(error)) from error
+        problem = _misplaced(_explained(error), base, given) or _explained(error)
+        raise ConfigurationError(problem) from error
     except OmegaConfBaseException as error:
         reason = str(error).split("\n")[0].rstrip(".")
         shown = " ".join(f"{key}={value}" for key, value in written_as(given))
@@ -120,6 +121,17 @@ def _forget_former(
         return
     if asked.get(name, former[name]) != former[name]:
         base[last] = {key: value for key, value in former.items() if key in kept}
+
+
+def _misplaced(problem: str, base: dict[str, Any], given: dict[str, Any]) -> str | None:
+    """A better sentence about an unknown key that is a setting of a part: `noise`, `task.noise`."""
+    known = [key for key, _ in written_as(base)]
+    for key, _ in written_as(given):
+        last = key.split(".")[-1]
+        meant = [repr(other) for other in known if other.endswith(f".{last}") and other != key]
+        if meant and "unknown key" in problem and repr(last) in problem:
+            return f"unknown key {key!r}: did you mean {' or '.join(meant)}?"
+    return None
 
 
 def _explained(error: ValidationError) -> str:
