@@ -49,7 +49,9 @@ def test_the_names_of_the_library_need_torch_and_pydantic_alone() -> None:
     ours = imported_by("import innerloop as il\nfor n in il.__all__: getattr(il, n)")
     both = imported_by("import torch, pydantic.dataclasses; from pydantic import BaseModel, Field")
     assert {"torch", "pydantic"} <= ours
-    assert ours - both <= {"innerloop", "annotated_types"}, "annotated_types is pydantic's"
+    # annotated_types is pydantic's; the others are what `il.train` locks and writes with.
+    few = {"innerloop", "annotated_types", "filelock", "safetensors", "humanize"}
+    assert ours - both <= few
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], []])

@@ -89,7 +89,8 @@ def test_training_finds_a_better_learner_than_averaging(generator: torch.Generat
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(200):
         prompt = task.sample(64, 17, generator=generator)
-        loss = (il.predict(model, prompt) - prompt.ys).square().mean()
+        *_, state = il.iterate(model, prompt)
+        loss = (model.read(prompt, state) - prompt.ys).square().mean()
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

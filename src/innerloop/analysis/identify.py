@@ -237,7 +237,7 @@ def _mixture(fitted: list[Fitted], question: Question) -> tuple[tuple[float, str
     """The two families whose weighted sum explains the answers best, if it explains enough."""
     root = question.weight.sqrt()[..., None]  # (P, n, 1)
     target = (question.answers * root).flatten()  # (m,)
-    columns = [(one.predictions * root).flatten() for one in fitted[:8]]  # (m,) each
+    columns = [(one.predictions * root).flatten() for one in fitted]  # (m,) each
     best: tuple[float, tuple[tuple[float, str], ...]] = (UNEXPLAINED, ())
     for first, second in combinations(range(len(columns)), 2):
         both = torch.stack([columns[first], columns[second]], dim=1)  # (m, 2)

@@ -53,7 +53,9 @@ def learners(
 
 def _table(title: str, entries: Mapping[str, type[Any]]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("name", style="cyan", no_wrap=True)
+    # Every name is whole; what must be given after it may be cut off on a narrow terminal.
+    widest = max(map(len, entries)) + 1
+    table.add_column("name", style="cyan", no_wrap=True, overflow="ellipsis", min_width=widest)
     table.add_column("what it is", no_wrap=True, overflow="ellipsis")
     for name, entry in entries.items():
         # A task's dimensions have a default on the command line.

@@ -1,6 +1,5 @@
 """The elastic net at every prefix."""
 
-from typing import Annotated
 
 import torch
 from pydantic import Field, FiniteFloat
@@ -27,8 +26,8 @@ class ElasticNet(LinearLearner[Tensor]):
     more examples sqrt(i penalty (1 - ratio)) e_j, whose outputs are 0 (Zou and Hastie 2005).
     """
 
-    penalty: Annotated[FiniteFloat, Field(gt=0)]
-    ratio: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    penalty: FiniteFloat = Field(gt=0, description="what both parts are multiplied by")
+    ratio: float = Field(default=0.5, gt=0, lt=1, description="share of |w|_1 in the penalty")
 
     traits = Traits(order_invariant=True)
 

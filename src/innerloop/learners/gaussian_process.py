@@ -1,6 +1,5 @@
 """The posterior mean of a Gaussian process."""
 
-from typing import Annotated
 
 from pydantic import Field, FiniteFloat
 from pydantic.dataclasses import dataclass
@@ -21,10 +20,10 @@ class GaussianProcess(OneShot):
     the kernels and their length are those of `KernelRidge`.
     """
 
-    noise: Annotated[FiniteFloat, Field(gt=0)]
-    prior_variance: Annotated[FiniteFloat, Field(gt=0)] = 1.0
-    length: Annotated[FiniteFloat, Field(gt=0)] = 1.0
-    kernel: Kernel = "rbf"
+    noise: FiniteFloat = Field(gt=0, description="standard deviation of the noise on y")
+    prior_variance: FiniteFloat = Field(default=1.0, gt=0, description="variance of f(x)")
+    length: FiniteFloat = Field(default=1.0, gt=0, description="distance that counts as one")
+    kernel: Kernel = Field(default="rbf", description="how covariance falls with distance")
 
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
 

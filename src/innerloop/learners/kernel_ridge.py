@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field, FiniteFloat
@@ -34,9 +34,9 @@ class KernelRidge(OneShot):
     (Rasmussen and Williams 2006, section 4.2). Without examples the answer is 0.
     """
 
-    penalty: Annotated[FiniteFloat, Field(gt=0)]
-    length: Annotated[FiniteFloat, Field(gt=0)] = 1.0
-    kernel: Kernel = "rbf"
+    penalty: FiniteFloat = Field(gt=0, description="what is added to the kernel's diagonal")
+    length: FiniteFloat = Field(default=1.0, gt=0, description="distance that counts as one")
+    kernel: Kernel = Field(default="rbf", description="how likeness falls with distance")
 
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
 

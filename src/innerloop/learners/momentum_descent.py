@@ -37,10 +37,12 @@ class MomentumDescent(LinearLearner[MomentumState]):
     `GradientDescent`, which it is without momentum.
     """
 
-    steps: Annotated[int, Field(ge=0)]
-    step_size: Annotated[FiniteFloat, Field(gt=0)] | None = None
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    average: bool = False
+    steps: int = Field(ge=0, description="steps to take")
+    step_size: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+        default=None, description="what the gradient is multiplied by; None: 1/L of each prefix"
+    )
+    momentum: float = Field(default=0.9, ge=0, lt=1, description="part of the last move added")
+    average: bool = Field(default=False, description="divide the loss by the number of examples")
 
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
 

@@ -1,7 +1,7 @@
 """Ridge regression on random features."""
 
 import math
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field, FiniteFloat
@@ -24,11 +24,11 @@ class RandomFeatures(OneShot):
     length is a change of the penalty by its square.
     """
 
-    penalty: Annotated[FiniteFloat, Field(gt=0)]
-    features: Annotated[int, Field(ge=1)] = 512
-    kind: Literal["relu", "cosine"] = "relu"
-    length: Annotated[FiniteFloat, Field(gt=0)] = 1.0
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    penalty: FiniteFloat = Field(gt=0, description="what the squared weights are multiplied by")
+    features: int = Field(default=512, ge=1, description="how many there are")
+    kind: Literal["relu", "cosine"] = Field(default="relu", description="function of u . x")
+    length: FiniteFloat = Field(default=1.0, gt=0, description="what inputs are divided by")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="of the features")
 
     traits = Traits(order_invariant=True, linear_in_y=True)
 

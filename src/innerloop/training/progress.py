@@ -4,10 +4,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn
-
 from innerloop.core.words import duration
 from innerloop.training.train import Listener, Report
 
@@ -18,6 +14,11 @@ LINES = 20
 @contextmanager
 def shown_progress(name: str) -> Iterator[Listener]:
     """A bar on the terminal's error stream; without a terminal a line every so often."""
+    # Here, as importing the library should not wait for what only a terminal needs.
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, Progress, TextColumn
+
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _lines()

@@ -3,9 +3,8 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import torch
 from pydantic import ValidationError
 
@@ -17,6 +16,9 @@ from innerloop.models.checkpoint import CONFIG, WEIGHTS, load, write_weights
 from innerloop.models.model import AnyModel
 from innerloop.training.config import RunConfig
 from innerloop.training.task_field import not_imported
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 METRICS, STATE = "metrics.jsonl", "state.pt"
 TIMINGS = "timings.jsonl"
@@ -113,8 +115,10 @@ class Run:
         rows = self._rows()
         return rows[-1].get("diverged") if rows else None
 
-    def metrics(self) -> pd.DataFrame:
+    def metrics(self) -> "pd.DataFrame":
         """One row per line of metrics.jsonl: step, loss, error, ..; NaN where nothing is known."""
+        import pandas as pd  # which nothing else here needs
+
         return pd.DataFrame([row for row in self._rows() if "diverged" not in row])
 
     def model(self) -> AnyModel:
