@@ -16,12 +16,12 @@ MODELS = {
 """The first recipe of each model: several train the same one on another task."""
 
 
-def check(model: AnyModel, config: RunConfig, **settings: torch.dtype) -> None:
+def check(model: AnyModel, config: RunConfig, dtype: torch.dtype = torch.float64) -> None:
     form = config.task.form
     assert model.dtype == torch.float32
     il.check_learner(
         model, dims=form.dims, points=config.points, outputs=(form.outputs,), layout=form.layout,
-        **settings,
+        dtype=dtype,
     )  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """The elastic net at every prefix."""
 
-
 import torch
 from pydantic import Field, FiniteFloat
 from pydantic.dataclasses import dataclass

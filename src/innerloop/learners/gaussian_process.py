@@ -1,6 +1,5 @@
 """The posterior mean of a Gaussian process."""
 
-
 from pydantic import Field, FiniteFloat
 from pydantic.dataclasses import dataclass
 from torch import Tensor
