@@ -40,7 +40,7 @@ def bytes_per_prompt(config: RunConfig) -> tuple[int, int]:
     """Bytes of a prompt itself, and bytes that its gradient needs until it is computed.
 
     Counted on the longest prompts and with the most loops of the run, on a model as it is at the
-    start. Within a tenth of the peak of a step, also with fused kernels.
+    start. Near the peak of a step for loops and stacks, about half of it for linear loops.
     """
     prompt = config.task.sample(2, config.points, generator=generator_for(0, "memory"))
     held = 2 * (prompt.xs[0].nbytes + prompt.ys[0].nbytes)  # as much again while they are drawn
