@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help install demo test slow check format bench clean
+.PHONY: help install demo test slow check format bench docs notebooks clean
 
 help:
 	@echo "make demo    train a looped transformer and draw what it has learned (into demo/)"
@@ -12,6 +12,8 @@ help:
 	@echo "make check   ruff and pyright"
 	@echo "make format  let ruff format and mend"
 	@echo "make bench   speeds as ratios against plain implementations"
+	@echo "make docs    build the documentation's site (site/index.html); warnings are errors"
+	@echo "make notebooks   run the tutorials of examples/, and write their notebooks"
 	@echo "make clean   remove the environment and caches"
 
 install: $(STAMP)
@@ -42,6 +44,13 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
+# Without the theme's advertisement of its successor.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+notebooks: $(STAMP)
+	$(BIN)/python examples/_make.py
+
 clean:
-	rm -rf .venv demo build .pytest_cache .ruff_cache .hypothesis .coverage src/*.egg-info
+	rm -rf .venv demo site build .pytest_cache .ruff_cache .hypothesis .coverage src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
