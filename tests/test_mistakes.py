@@ -90,6 +90,19 @@ LEARNERS: dict[str, Row] = {
     "a Bayes check of a module": (
         lambda: a.bayes_check(MODULE, PROMPT, noise=0.5), "il.wrap(module)",
     ),
+    "patch a module": (lambda: a.patch(MODULE, PROMPT, PROMPT), "il.wrap(module)"),
+    "ablate a module": (lambda: a.ablate(MODULE, PROMPT, TASK), "il.wrap(module)"),
+    "attention of a module": (lambda: a.attention_patterns(MODULE, PROMPT), "il.wrap(module)"),
+    "attribution of a module": (lambda: a.direct_attribution(MODULE, PROMPT), "il.wrap(module)"),
+    "a module among candidates": (
+        lambda: a.identify(OLS, TASK, points=6, candidates=[MODULE]), "il.wrap(module)",
+    ),
+    "one learner for all candidates": (
+        lambda: a.identify(OLS, TASK, points=6, candidates=OLS), "expected a list of learners",
+    ),
+    "no candidates": (
+        lambda: a.identify(OLS, TASK, points=6, candidates=[]), "candidates is empty",
+    ),
     "save a module": (lambda: il.models.save(MODULE, "nowhere"), "torch.save"),  # pyright: ignore
     "a module in the place of a function": (
         lambda: il.predict(il.learners.FromFunction(MODULE), PROMPT), "with il.wrap",
@@ -113,6 +126,15 @@ PROMPTS_AND_TASKS: dict[str, Row] = {
     "match on a task": (lambda: a.match(OLS, DESCENT, TASK), "expected a prompt"),
     "forgetting on a task": (lambda: a.forgetting(OLS, TASK), "expected a prompt"),
     "residuals on a task": (lambda: a.sim_e(OLS, DESCENT, TASK), "expected a prompt"),
+    "patch a task": (lambda: a.patch(model(), PROMPT, TASK), "expected a prompt"),
+    "ablate on a task": (lambda: a.ablate(model(), TASK, TASK), "expected a prompt"),
+    "ablate on two prompts": (lambda: a.ablate(model(), PROMPT, PROMPT), "expected a task"),
+    "attention on a task": (lambda: a.attention_patterns(model(), TASK), "expected a prompt"),
+    "attribution on a task": (lambda: a.direct_attribution(model(), TASK), "expected a prompt"),
+    "prefixes of a task": (lambda: il.core.expand_prefixes(TASK), "expected a prompt"),  # pyright: ignore
+    "tasks in a row": (lambda: il.Prompt.cat([TASK]), "expected a prompt"),  # pyright: ignore
+    "prompts by a name": (lambda: PROMPT.select("a"), "give a slice"),  # pyright: ignore
+    "one prompt by its number": (lambda: PROMPT.select(2), "give a slice"),  # pyright: ignore
     "chance on a task": (lambda: a.span_chance(TASK), "expected a prompt"),
     "a prompt of lists": (lambda: il.Prompt(xs=[[[1.0]]], ys=[[[1.0]]]), "from_arrays"),  # pyright: ignore
     "a prompt of words": (lambda: il.Prompt.from_arrays([["a"]], [1.0]), "not an array of numbers"),
@@ -176,6 +198,11 @@ ARGUMENTS: dict[str, Row] = {
     "a generator for a seed": (
         lambda: a.error_curve(OLS, TASK, points=6, seed=torch.Generator()), "such as seed=0",
     ),
+    "a dictionary for a model's configuration": (
+        lambda: il.models.InContextTransformer({"dims": 3}),  # pyright: ignore
+        "make one of it, TransformerConfig(**settings)",
+    ),
+    "no configuration": (lambda: il.models.LSTM(None), "make one, LSTMConfig(dims=5, ..)"),  # pyright: ignore
     "half a prompt": (lambda: TASK.sample(2.5, 6, generator=torch.Generator()), "batch is 2.5"),  # pyright: ignore
     "points as text": (lambda: a.error_curve(OLS, TASK, points="6"), "points is '6'"),
     "prompts as text": (lambda: a.identify(OLS, TASK, points=6, prompts="64"), "prompts is '64'"),

@@ -135,6 +135,11 @@ def test_noise_and_shifts_are_chosen() -> None:
     assert [one.name for one in both] == ["mine", "noise 0.25"]
 
 
+def test_one_example_is_not_in_the_plural() -> None:
+    names = [one.name for one in situations(LinearRegression(dims=2), 2 + 1, "quick")]
+    assert names[-2:] == ["1 example", "4 examples"]
+
+
 def test_a_task_that_cannot_be_shifted_has_fewer_and_more_examples() -> None:
     task = RepresentationAR(dims=4)
     assert all("examples" in one.name for one in situations(task, 9, "quick"))

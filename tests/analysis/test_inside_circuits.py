@@ -10,7 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from innerloop.analysis import ablate, attention_patterns, direct_attribution, patch
+from innerloop.analysis import (
+    ablate,
+    attention_patterns,
+    direct_attribution,
+    draw_attention,
+    patch,
+)
 from innerloop.circuits.circuit import TransformerCircuit
 from innerloop.circuits.linear_attention import LinearAttention
 from innerloop.circuits.linear_looped import LinearLooped
@@ -256,3 +262,9 @@ def test_the_head_of_the_linear_looped_circuit_is_its_step() -> None:
 def test_a_slot_that_is_not_there_is_refused_by_name() -> None:
     with pytest.raises(ConfigurationError, match="'M y'"):
         newton_circuit().slot_numbers("M y")
+
+
+def test_a_head_that_a_layer_does_not_have_leaves_its_panel_empty() -> None:
+    circuit = NewtonRelu(dims=DIMS, points=POINTS, steps=1).build()  # one head pairs, two step
+    figure = draw_attention(attention_patterns(circuit, pair()[0]), rows=[0, 2])
+    assert [panel.axison for panel in figure.axes] == [True, False, True, True]

@@ -1,95 +1,55 @@
 """Ridge probes, solved in closed form."""
 
-from dataclasses import dataclass, replace
-
 import pytest
 import torch
 from pydantic import ValidationError
 from sklearn.linear_model import Ridge
 from torch import Tensor
 
-import innerloop as il
 from innerloop.analysis.intervals import average
 from innerloop.analysis.probe_features import steps_at_once, visible_tokens
 from innerloop.analysis.probe_ridge import RidgeSettings, ridge
 from innerloop.analysis.probing import least_squares, moment, probe
 from innerloop.core.chunks import budget
-from innerloop.core.learner import Learner, Traits
 from innerloop.core.prompt import Prompt
-from innerloop.core.state_parts import HiddenStates
 from innerloop.core.tolerances import REFERENCE
 from innerloop.models import InContextTransformer, Loop, TransformerConfig
+from tests.analysis.encoding import DIMS, EXPLAINED, POINTS, Encoding, prompts, with_ones
 
-DIMS, POINTS, WIDTH = 3, 7, 8
-TASK = il.tasks.LinearRegression(dims=DIMS, dtype="float64")
+WIDTH = 8
 RIDGE = RidgeSettings()
-EXPLAINED = 0.05
-"""A probe has decoded its target when it leaves less than this part of the variance."""
 PRIMAL, DUAL = (40, 12), (15, 30)
 """Prompts and features: more prompts than features, and fewer."""
 
 
-@dataclass(frozen=True, eq=False)
-class Held(Learner[Tensor]):
-    """One token per point: noise before step 1, and then X'y, turned, at one of them."""
+def held(at: int = 2, beside: float = 0.0) -> Encoding:
+    """Noise in all tokens, and from step 1 on the moment of prefix 4, turned, in token `at`.
 
-    at: int = 2
-    """The token that holds the moment of prefix `of` from step 1 on."""
-    of: int = 4
-    beside: float = 0.0
-    """What multiplies the last token, which only the last prefix may see."""
-    steps = 2
-    traits = Traits()
+    It is added to the last token, which only the last prefix may see, `beside` times per step.
+    """
 
-    def init(self, prompt: Prompt) -> Tensor:
+    def encode(prompt: Prompt, step: int) -> Tensor:
         generator = torch.Generator().manual_seed(prompt.batch)
         shape = (prompt.batch, prompt.points, WIDTH)
-        return torch.randn(shape, generator=generator, dtype=torch.float64)  # (B, n, D)
-
-    def step(self, prompt: Prompt, state: Tensor, k: int) -> Tensor:
-        state = state.clone()  # (B, n, D)
-        state[:, self.at] = turned(moment(prompt)[:, self.of])
-        state[:, -1] += self.beside * turned(moment(prompt)[:, self.of])
+        state = torch.randn(shape, generator=generator, dtype=torch.float64)  # (B, n, D)
+        if step:
+            state[:, at] = turned(moment(prompt)[:, 4])
+            state[:, -1] += step * beside * turned(moment(prompt)[:, 4])
         return state
 
-    def read(self, prompt: Prompt, state: Tensor) -> Tensor:
-        return torch.zeros_like(prompt.ys)
-
-    @property
-    def hidden_states(self) -> HiddenStates[Tensor]:
-        return HiddenStates(
-            features=lambda prompt, state: state,
-            input_tokens=lambda prompt: range(prompt.points),
-            readout_inputs=lambda prompt, state: state,
-        )
+    return Encoding(encode, steps=2)
 
 
-@dataclass(frozen=True, eq=False)
-class StatisticsOfX(Held):
-    """X'X 1 at every token and step, and X'y beside it from step 1 on."""
-
-    def init(self, prompt: Prompt) -> Tensor:
-        ones = turned(moment(with_ones(prompt)))  # (B, n, D)
-        return torch.cat([torch.zeros_like(ones), ones], dim=2)  # (B, n, 2 D)
-
-    def step(self, prompt: Prompt, state: Tensor, k: int) -> Tensor:
-        ones = turned(moment(with_ones(prompt)))  # (B, n, D)
-        return torch.cat([turned(moment(prompt)), ones], dim=2)  # (B, n, 2 D)
+def statistics_of_x(prompt: Prompt, step: int) -> Tensor:
+    """X'X 1 at every token and step, and X'y beside it from step 1 on: (B, n, 2 D)."""
+    ones = turned(moment(with_ones(prompt)))  # (B, n, D)
+    return torch.cat([turned(moment(prompt)) if step else torch.zeros_like(ones), ones], dim=2)
 
 
 def turned(numbers: Tensor) -> Tensor:
     """Numbers (.., d) in a space of D, so that no coordinate is one of them: (.., D)."""
     matrix = torch.randn(DIMS, WIDTH, generator=torch.Generator().manual_seed(5)).double()
     return numbers @ matrix
-
-
-def prompts(number: int, seed: int) -> Prompt:
-    return TASK.sample(number, POINTS, generator=torch.Generator().manual_seed(seed))
-
-
-def with_ones(prompt: Prompt) -> Prompt:
-    """The control task: w is fixed to ones."""
-    return replace(prompt, ys=prompt.xs.sum(dim=2, keepdim=True), truth={})
 
 
 def problem(shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
@@ -154,26 +114,25 @@ def test_the_penalty_is_that_of_explicit_leave_one_out(shape: tuple[int, int]) -
 
 
 def test_a_target_is_found_at_its_token_and_nothing_in_noise() -> None:
-    held = Held()
     decoded = probe(
-        held, prompts(800, 0), moment, held_out=prompts(400, 1), at_prefixes=(4,), settings=RIDGE
+        held(), prompts(800, 0), moment, held_out=prompts(400, 1), at_prefixes=(4,), settings=RIDGE
     )
     assert float(average(decoded.relative.values)[1, 0]) < REFERENCE
     shares = decoded.attention[1, 0]  # (T,)
-    assert int(shares.argmax()) == held.at
-    assert float(shares[held.at]) > 1 - EXPLAINED
+    assert int(shares.argmax()) == 2
+    assert float(shares[2]) > 1 - EXPLAINED
     assert float(decoded.attention.sum(dim=2).sub(1).abs().max()) < REFERENCE
     # Noise: as good as the mean, within what a mean over 400 prompts can tell.
     interval = decoded.relative.interval()
     assert float(interval.low[0, 0]) <= 1 <= float(interval.high[0, 0])
     table = decoded.table()
-    assert list(table["token"][table["step"] == 1]) == [held.at]
+    assert list(table["token"][table["step"] == 1]) == [2]
 
 
 def test_a_probe_sees_no_token_beyond_its_prefix() -> None:
     options = {"held_out": prompts(100, 1), "at_prefixes": (4, 6), "settings": RIDGE}
     with_noise, with_more = (
-        probe(Held(at=5, beside=beside), prompts(200, 0), moment, **options) for beside in (0, 1)
+        probe(held(at=5, beside=beside), prompts(200, 0), moment, **options) for beside in (0, 1)
     )
     # Prefix 4 does not see token 5, which holds its target, nor token 6, which changes.
     assert torch.equal(with_noise.errors.values[..., 0], with_more.errors.values[..., 0])
@@ -186,8 +145,8 @@ def test_a_probe_sees_no_token_beyond_its_prefix() -> None:
 def test_the_control_separates_what_is_held_from_what_is_not() -> None:
     """As for trained probes: one that knows nothing of w has half of a perfect control's error."""
     decoded = probe(
-        StatisticsOfX(), prompts(1000, 0), moment, held_out=prompts(500, 1), at_steps=(0, 1),
-        control=with_ones(prompts(1000, 2)), at_prefixes=(2, 5), settings=RIDGE,
+        Encoding(statistics_of_x), prompts(1000, 0), moment, held_out=prompts(500, 1),
+        control=with_ones(prompts(1000, 2)), at_steps=(0, 1), at_prefixes=(2, 5), settings=RIDGE,
     )  # fmt: skip
     assert decoded.control is not None
     assert decoded.control_training is not None

@@ -1,8 +1,5 @@
 """Probes for what hidden states hold."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-
 import pytest
 import torch
 from torch import Tensor
@@ -15,9 +12,7 @@ from innerloop.analysis.probe_program import ProbeSettings
 from innerloop.analysis.probing import Probing, least_squares, moment, probe
 from innerloop.core.chunks import budget
 from innerloop.core.errors import ConfigurationError, NotSupportedError, PromptError
-from innerloop.core.learner import Learner, Traits
 from innerloop.core.prompt import Prompt
-from innerloop.core.state_parts import HiddenStates
 from innerloop.core.tolerances import REFERENCE
 from innerloop.models import (
     InContextTransformer,
@@ -26,47 +21,9 @@ from innerloop.models import (
     Stack,
     TransformerConfig,
 )
+from tests.analysis.encoding import DIMS, EXPLAINED, POINTS, TASK, Encoding, prompts, with_ones
 
-DIMS, POINTS = 3, 7
-TASK = il.tasks.LinearRegression(dims=DIMS, dtype="float64")
 QUICK = ProbeSettings(iterations=400, batch=32, rate=1e-2)
-EXPLAINED = 0.05
-"""A probe has found its target when it leaves less than this part of the variance."""
-
-
-@dataclass(frozen=True, eq=False)
-class Encoding(Learner[Tensor]):
-    """Tokens (B, n, D), one a point, that hold what a function puts into them at each step."""
-
-    encode: Callable[[Prompt, int], Tensor]
-    steps: int = 1
-    traits = Traits()
-
-    def init(self, prompt: Prompt) -> Tensor:
-        return self.encode(prompt, 0)
-
-    def step(self, prompt: Prompt, state: Tensor, k: int) -> Tensor:
-        return self.encode(prompt, k + 1)
-
-    def read(self, prompt: Prompt, state: Tensor) -> Tensor:
-        return torch.zeros_like(prompt.ys)
-
-    @property
-    def hidden_states(self) -> HiddenStates[Tensor]:
-        return HiddenStates(
-            features=lambda prompt, state: state,
-            input_tokens=lambda prompt: range(prompt.points),
-            readout_inputs=lambda prompt, state: state,
-        )
-
-
-def prompts(number: int, seed: int) -> Prompt:
-    return TASK.sample(number, POINTS, generator=torch.Generator().manual_seed(seed))
-
-
-def with_ones(prompt: Prompt) -> Prompt:
-    """The control task: w is fixed to ones."""
-    return replace(prompt, ys=prompt.xs.sum(dim=2, keepdim=True), truth={})
 
 
 def mixed(*parts: Tensor) -> Tensor:

@@ -6,17 +6,7 @@ from pathlib import Path
 import pytest
 
 import innerloop as il
-from innerloop.cli.main import main
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        main(list(arguments))
-        code = 0
-    except SystemExit as error:
-        code = int(error.code or 0)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+from tests.cli.command import run
 
 
 def test_a_learner_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -45,7 +35,24 @@ def test_a_compiled_folder_is_named(capsys: pytest.CaptureFixture[str], tmp_path
     )
     assert code == 0
     assert "Newton" in out
-    assert (tmp_path / "out" / "my-newton.png").is_file()
+    assert (tmp_path / "out" / "my-newton-prompts-32.png").is_file()
+
+
+def test_other_settings_do_not_write_over_the_first(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    first = ["identify", "ols", "--points", "4", "--prompts", "4", "--candidates", "ols,averaging"]
+    others = [
+        ["dims=2"], ["dims=3"], ["--noise", "0.5"], ["--noise", "0.25"], ["--battery", "none"],
+        ["--battery", "full"], ["--shift", "scaled-inputs:factor=3"], ["--seed", "1"],
+        ["--shift", "scaled-inputs:factor=2"], ["--task", "sparse", "dims=4"],
+        ["--candidates", "ridge"],
+        ["--shift", "scaled-inputs:factor=2", "--shift", "example-query"],
+    ]  # fmt: skip
+    for words in ([], *others):
+        code, _, err = run(capsys, *first, *words, "-o", str(tmp_path))
+        assert code == 0, err
+    assert len(list(tmp_path.glob("*.png"))) == len(list(tmp_path.glob("*.csv"))) == 13
 
 
 def test_shifts_candidates_and_noise_are_chosen(

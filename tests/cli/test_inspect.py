@@ -6,17 +6,7 @@ from pathlib import Path
 import pytest
 
 import innerloop as il
-from innerloop.cli.main import main
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        main(list(arguments))
-        code = 0
-    except SystemExit as error:
-        code = int(error.code or 0)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+from tests.cli.command import run
 
 
 def test_a_circuit_is_inspected(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -27,7 +17,9 @@ def test_a_circuit_is_inspected(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     )  # fmt: skip
     assert code == 0
     assert "head 1" in out
-    assert {path.name for path in output.iterdir()} == {"newton.png", "newton.csv"}
+    assert {path.name for path in output.iterdir()} == {
+        "newton-prompts-8.png", "newton-prompts-8.csv",
+    }  # fmt: skip
     rows = json.loads(numbers.read_text())
     heads = [(row["step"], row["component"]) for row in rows if row["component"] != "MLP"]
     steps = ["pre.0", "pre.1", "0", "1", "read.0"]

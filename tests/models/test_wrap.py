@@ -114,6 +114,14 @@ def test_the_contract_holds() -> None:
         il.check_learner(learner, dims=DIMS, points=POINTS, outputs=(1,))
 
 
+def test_the_contract_allows_the_rounding_of_the_modules_own_type() -> None:
+    learner = il.wrap(Mixer(masked=True).float(), traits=il.core.Traits(order_invariant=True))
+    assert learner.computes_in == torch.float32
+    il.check_learner(learner, dims=DIMS, points=POINTS, outputs=(1,))
+    assert wrapped().computes_in == torch.float64
+    assert il.wrap(lambda tokens: tokens[..., :1]).computes_in == torch.float64
+
+
 def test_measures_see_the_algorithm() -> None:
     learner, prompt = wrapped(), drawn(64)
     errors = [

@@ -22,6 +22,7 @@ from innerloop.analysis.places import (
 from innerloop.core.chunks import in_parts
 from innerloop.core.components import Place
 from innerloop.core.errors import ConfigurationError, unknown
+from innerloop.core.expects import expect_learner, expect_prompt, expect_task
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
@@ -32,7 +33,7 @@ class Ablation:
     """Squared errors over E[y^2] on every prompt, without one component after the other."""
 
     errors: Measured
-    """(P, step[, head][, token])."""
+    """`(P, step[, head][, token])`."""
     intact: Measured
     """(P,): those of the whole model."""
 
@@ -64,6 +65,9 @@ def ablate(
     stays, and what it says of this prompt goes. A row is a step (a layer or a loop, from 0); `span`
     ablates it at this step only, at this step and all later ones, or at all steps, in one row.
     """
+    expect_learner(learner)
+    expect_prompt(prompt)
+    expect_task(task)
     if kind not in ("mean", "zero"):
         raise ConfigurationError(unknown("kind of ablation", kind, ("mean", "zero")))
     if span not in get_args(Span):

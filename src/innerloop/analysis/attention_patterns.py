@@ -12,6 +12,7 @@ from innerloop.core.chunks import in_parts
 from innerloop.core.components import Place
 from innerloop.core.edited import run_edited
 from innerloop.core.errors import ConfigurationError, NotSupportedError
+from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 
@@ -29,6 +30,8 @@ def attention_patterns(
     Rows of softmax attention add up to 1; those of ReLU and linear attention need not, and linear
     ones may be negative. Heads that some blocks have and others do not are left out of averages.
     """
+    expect_learner(learner)
+    expect_prompt(prompt)
     total = steps_of(learner, steps)
     everything = learner.components.places("pattern", total)
     if not everything:

@@ -22,6 +22,7 @@ from innerloop.core.chunks import in_parts
 from innerloop.core.components import Place
 from innerloop.core.edited import run_edited
 from innerloop.core.errors import ConfigurationError, NotSupportedError
+from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 
@@ -67,6 +68,8 @@ def direct_attribution(
     frozen scale. Of a model with several outputs, one is taken. Predictions are taken to be what
     the readout gives, as those of regression are: of classes, parts do not add up to them.
     """
+    expect_learner(learner)
+    expect_prompt(prompt)
     prompt, _ = cut(prompt, prefix)
     if not 0 <= output < prompt.outputs:
         raise ConfigurationError(f"output is {output}, the prompt has {prompt.outputs} from 0 on.")

@@ -73,9 +73,13 @@ def situations(
     few, many = max(task.form.fewest_points + 1, task.dims // 2 + 1), 2 * points - 1
     return [
         *(_situation(name, one, points) for name, one in named.items()),
-        *([Situation(f"{few - 1} examples", task, few)] if few < points else []),
-        Situation(f"{many - 1} examples", task, many),
+        *([Situation(_examples(few - 1), task, few)] if few < points else []),
+        Situation(_examples(many - 1), task, many),
     ]
+
+
+def _examples(number: int) -> str:
+    return "1 example" if number == 1 else f"{number} examples"
 
 
 def _situation(name: str, task: Task, points: int) -> Situation:

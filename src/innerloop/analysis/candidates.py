@@ -1,12 +1,13 @@
 """The known algorithms that a learner is compared with, each over a grid of its parameters."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal
 
 from innerloop.core.errors import ConfigurationError, unknown
+from innerloop.core.expects import expect_learner
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.learners import (
@@ -114,6 +115,8 @@ class Candidate:
     """The learner at other values of the parameters, in order, where these are continuous."""
     note: str = ""
     """What else tells it from others of its family."""
+    label: str = ""
+    """What it is called; empty: by its family and parameters."""
     capped: bool = True
     """Whether its last step is an end of the search, rather than of the algorithm."""
     screened: int | None = None
@@ -149,6 +152,26 @@ def default_candidates(prompt: Prompt, families: Sequence[Family] | None = None)
     """
     wanted = chosen_families(None, "quick") if families is None else families
     return [one for family in wanted if family in _GRIDS for one in _GRIDS[family](prompt)]
+
+
+def given_candidates(given: Sequence[Candidate | Learner[Any]]) -> list[Candidate]:
+    """Candidates that a user has given; a bare learner is a family of its own, as it is."""
+    if isinstance(given, Candidate | Learner | str) or not isinstance(given, Iterable):
+        raise ConfigurationError(
+            f"candidates is {given!r}, expected a list of learners: give [OLS(), Ridge(0.1)], or "
+            "families=['ols', 'ridge'] for those that are known."
+        )
+    ranks = {family.name: family.rank for family in FAMILIES}
+    several: list[Candidate] = []
+    for one in given:
+        if not isinstance(one, Candidate):
+            expect_learner(one)
+            family = Family(one.name, ranks.get(type(one).__name__, 100))
+            one = Candidate(family=family, learner=one, label=one.name, capped=False)
+        several.append(one)
+    if not several:
+        raise ConfigurationError("candidates is empty: give one at least, or leave it out.")
+    return several
 
 
 def _powers(base: float, first: int, last: int) -> list[float]:

@@ -99,9 +99,13 @@ class Fitted:
 
     def describe(self) -> str:
         """The family with its parameters, for a table."""
-        every = (*self.candidate.parameters, *([self.steps] if self.steps else []))
-        note = f" ({self.candidate.note})" if self.candidate.note else ""
-        return f"{self.candidate.family.name}({', '.join(map(Parameter.describe, every))}){note}"
+        candidate = self.candidate
+        if candidate.label:
+            early = self.step < candidate.learner.steps
+            return f"{candidate.label} after {self.step} steps" if early else candidate.label
+        every = (*candidate.parameters, *([self.steps] if self.steps else []))
+        note = f" ({candidate.note})" if candidate.note else ""
+        return f"{candidate.family.name}({', '.join(map(Parameter.describe, every))}){note}"
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ fitted is compared with the learner again (`battery.py`).
 Shapes: P prompts, n points, k outputs.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,6 +27,7 @@ from innerloop.analysis.candidates import (
     Family,
     chosen_families,
     default_candidates,
+    given_candidates,
 )
 from innerloop.analysis.descent_fit import fit_descent
 from innerloop.analysis.distances import Fitted, Question, closest_of_family, pose
@@ -66,7 +68,7 @@ def identify(
     shifts: Mapping[str, Task] | None = None,
     noise: float | None = None,
     families: Sequence[str] | None = None,
-    candidates: Sequence[Candidate] | None = None,
+    candidates: Sequence[Candidate | Learner[Any]] | None = None,
     draws: int = DRAWS,
     seed: int = 0,
     device: torch.device | str = "cpu",
@@ -80,7 +82,7 @@ def identify(
     all families that are quick to fit, "full" all families and the papers' shifts, "none" no
     shifts. `shifts` are tasks by name to try in the place of the battery's, `noise` is the
     standard deviation of the noise that it adds; `families` are names such as "ridge",
-    `candidates` learners of one's own in their place.
+    `candidates` learners of one's own in their place, each with its parameters as they are.
     """
     expect_learner(learner)
     expect_task(task)
@@ -100,7 +102,8 @@ def identify(
             "too large to be compared with anything. Give it prompts that it was made for."
         )
     several = situations(task, points, battery, shifts=shifts, noise=noise)
-    fitted = _fit_families(chosen_families(families, battery), candidates, question, progress)
+    given = None if candidates is None else given_candidates(candidates)
+    fitted = _fit_families(chosen_families(families, battery), given, question, progress)
     answer, chosen = _decide(learner.name, fitted, question, draws, seed)
 
     def ask(situation: Situation) -> Question:
@@ -143,10 +146,13 @@ def _fit_families(
         report(family.name, done, 2 * len(kinds))
         closest = closest_of_family(members, question)
         coarse += [closest] if closest is not None else []
-    special = {DESCENT: fit_descent, MOMENTUM: fit_momentum}
-    own = [] if candidates is not None else [one for one in special if one in families]
-    best = {family: special[family](question) for family in own}
-    least = min((one.mean for one in (*coarse, *best.values())), default=0.0)
+    best: dict[Family, Fitted] = {}
+    if candidates is None and DESCENT in families:
+        best[DESCENT] = fit_descent(question)
+    least = min((one.mean for one in (*coarse, *best.values())), default=math.inf)
+    if candidates is None and MOMENTUM in families:
+        best[MOMENTUM] = fit_momentum(question, worth=WORTH_REFINING * least)
+        least = min(least, best[MOMENTUM].mean)
     for done, one in enumerate(coarse):
         family = one.candidate.family
         report(family.name, len(kinds) + done, 2 * len(kinds))

@@ -28,8 +28,7 @@ def draw_attention(patterns: Measured, *, rows: Sequence[int] | None = None) -> 
     heads = patterns.values.shape[2]
     figure, grid = panels(len(chosen) * heads, columns=heads, size=(2.5, 2.4), legend=0.3)
     for axes, (row, head) in zip(grid, [(r, h) for r in chosen for h in range(heads)], strict=True):
-        _draw_pattern(axes, patterns, row, head)
-        name(axes, title=f"step {steps[row]}, head {head}")
+        _draw_pattern(axes, patterns, row, head, title=f"step {steps[row]}, head {head}")
     figure.suptitle(patterns.label, x=0.01, horizontalalignment="left", fontsize=10)
     return figure
 
@@ -75,8 +74,8 @@ def draw_inside(
     last = len(patterns.ticks["step"]) - 1
     for head in range(number):
         axes = figure.add_subplot(above[head])
-        _draw_pattern(axes, patterns, last, head)
-        name(axes, title=f"attention of head {head}, step {patterns.ticks['step'][last]}")
+        title = f"attention of head {head}, step {patterns.ticks['step'][last]}"
+        _draw_pattern(axes, patterns, last, head, title=title)
     wide = [figure.add_subplot(below[place]) for place in range(below.ncols)]
     errors = _joined(heads.errors, None if mlps is None else mlps.errors)  # (S, c)
     _draw_joined(wide[0], np.log10(np.maximum(errors, 1e-18)), heads.errors, "log10 of the error")
@@ -91,11 +90,15 @@ def draw_inside(
     return figure
 
 
-def _draw_pattern(axes: Axes, patterns: Measured, row: int, head: int) -> None:
+def _draw_pattern(axes: Axes, patterns: Measured, row: int, head: int, *, title: str) -> None:
     values = _mean(patterns.at(step=row, head=head))  # (T, T)
+    if np.isnan(values).all():  # a block with fewer heads than others
+        axes.set_axis_off()
+        return
     tokens = patterns.ticks["token"]
     low, high = min(0.0, float(np.nanmin(values))), max(1.0, float(np.nanmax(values)))
     heatmap(axes, values, rows=tokens, columns=tokens, limits=(low, high), bar=None)
+    name(axes, title=title)
     axes.tick_params(labelsize=6)
 
 

@@ -40,19 +40,29 @@ class _Member(NamedTuple):
     momentum: float
 
 
-def fit_momentum(question: Question) -> Fitted:
-    """The closest of gradient descent with momentum on the sum of squares, and on their mean."""
+def fit_momentum(question: Question, *, worth: float) -> Fitted:
+    """The closest of gradient descent with momentum on the sum of squares, and on their mean.
+
+    Points of the grid that are farther off than `worth` are not refined: no answer comes of them.
+    """
     few, fits = question.first(FEW), list[Fitted]()
+    rough: list[tuple[_Member, bool]] = []
     for average in (False, True):
         descent = GradientDescent(0, 1.0, average)
         on_few = Descents.of(few, descent)
-        near = min(
-            (_refined(start, on_few, average, ROUGH) for start in _grid(on_few)),
-            key=lambda one: one.mean,
-        )
-        size, momentum = (one.value for one in near.candidate.parameters)
-        start = _Member(near.mean, near.step, size, momentum)
-        fits.append(_refined(start, Descents.of(question, descent), average, FINE))
+        starts = _grid(on_few)
+        rough.append((starts[0], average))
+        close = [start for start in starts if start.distance <= worth]
+        if close:
+            refined = (_refined(start, on_few, average, ROUGH) for start in close)
+            near = min(refined, key=lambda one: one.mean)
+            size, momentum = (one.value for one in near.candidate.parameters)
+            start = _Member(near.mean, near.step, size, momentum)
+            fits.append(_refined(start, Descents.of(question, descent), average, FINE))
+    if not fits:
+        start, average = min(rough)
+        return run_candidate(_candidate(start.steps, _parameters(start), average), start.steps,
+                             question)  # fmt: skip
     best = min(fits, key=lambda one: one.mean)
     return run_candidate(best.candidate, best.step, question)
 
@@ -83,19 +93,28 @@ def _grid(descents: Descents) -> list[_Member]:
 
 def _refined(start: _Member, descents: Descents, average: bool, digits: float) -> Fitted:
     """The same number of steps at the step size and the momentum that come closest."""
+    parameters = _parameters(start)
 
     def run(values: Sequence[float]) -> Fitted:
         size, momentum = values
         *_, answers = _iterates(descents, size, momentum, start.steps)  # (P, n, k)
-        candidate = Candidate(
-            family=MOMENTUM, learner=MomentumDescent(start.steps, size, momentum, average),
-            parameters=tuple(map(Parameter.at, parameters, values)),
-            note="average" if average else "", capped=start.steps == MOST_STEPS,
-        )  # fmt: skip
+        candidate = _candidate(start.steps, tuple(map(Parameter.at, parameters, values)), average)
         return Fitted(candidate, start.steps, descents.question.distances(answers), answers)
 
-    parameters = (
-        Parameter("step_size", start.size),
-        Parameter("momentum", start.momentum, *ENDS, share=True),
-    )
     return closest_values(run, parameters, digits=digits)
+
+
+def _parameters(member: _Member) -> tuple[Parameter, Parameter]:
+    return (
+        Parameter("step_size", member.size),
+        Parameter("momentum", member.momentum, *ENDS, share=True),
+    )
+
+
+def _candidate(steps: int, parameters: Sequence[Parameter], average: bool) -> Candidate:
+    size, momentum = (one.value for one in parameters)
+    return Candidate(
+        family=MOMENTUM, learner=MomentumDescent(steps, size, momentum, average),
+        parameters=tuple(parameters), note="average" if average else "",
+        capped=steps == MOST_STEPS,
+    )  # fmt: skip

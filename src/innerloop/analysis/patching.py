@@ -27,6 +27,7 @@ from innerloop.analysis.places import (
 from innerloop.core.chunks import in_parts
 from innerloop.core.components import Place
 from innerloop.core.errors import ConfigurationError, PromptError
+from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 
@@ -111,6 +112,9 @@ def patch(
 
     Pairs that differ in one thing say most: other weights with the same inputs, or one other y.
     """
+    expect_learner(learner)
+    for one in (clean, corrupted):
+        expect_prompt(one)
     if clean.xs.shape != corrupted.xs.shape or clean.ys.shape != corrupted.ys.shape:
         raise PromptError(
             f"the clean prompts have xs of shape {tuple(clean.xs.shape)}, the corrupted ones "

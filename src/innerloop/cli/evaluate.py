@@ -23,13 +23,14 @@ from innerloop.cli.options import (
 )
 from innerloop.cli.progress import progress_bar
 from innerloop.cli.specs import build, find
-from innerloop.cli.subjects import Subjects, read_subjects
+from innerloop.cli.subjects import Subjects, file_name, read_subjects
 from innerloop.core.errors import ConfigurationError, ShiftError
-from innerloop.core.files import slug
 from innerloop.core.settings import parse_spec
 from innerloop.core.task import Task
 from innerloop.report.words import count
 from innerloop.tasks.shifts import SHIFTS, Shift, papers_shifts
+
+PROMPTS = 1280
 
 
 class By(StrEnum):
@@ -58,7 +59,7 @@ def evaluate(
         ),
     ] = None,
     points: Points = None,
-    prompts: Annotated[int, typer.Option(help="Prompts to average over.")] = 1280,
+    prompts: Annotated[int, typer.Option(help="Prompts to average over.")] = PROMPTS,
     by: Annotated[
         By, typer.Option(help="Draw the error against the examples seen, or the steps taken.")
     ] = By.PREFIX,
@@ -99,10 +100,13 @@ def evaluate(
         title = describe(subjects.name, subjects.task) + (f", shifted: {name}" if name else "")
         figure = draw_error_curve(table, title=title, scale="log" if log else "linear")
         # The settings are part of the name: other ones do not write over these.
-        sizes = {"points": points, "after": prefix, "steps": steps}
-        given = [f"{key}-{value}" for key, value in sizes.items() if value is not None]
-        parts = (slug(describe(subjects.name, subjects.task)), slug(name), *given, by.value)
-        stem = "-".join(part for part in parts if part)
+        settings = {
+            "task": subjects.name if task else None,
+            "shift": name or None, "points": points, "after": prefix, "steps": steps,
+            "prompts": None if prompts == PROMPTS else prompts, "seed": seed or None,
+            "by": by.value,
+        }  # fmt: skip
+        stem = file_name(words, subjects.labels, settings)
         image, csv = save_figure_and_table(figure, table, output / stem)
         console.print(error_table(table, title=title, by=by.value))
         console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)

@@ -27,10 +27,10 @@ from innerloop.cli.options import (
     write_json,
 )
 from innerloop.cli.progress import progress_bar
-from innerloop.cli.subjects import looks_like_folder, read_subjects
+from innerloop.cli.subjects import file_name, read_subjects
 from innerloop.core.errors import ConfigurationError
-from innerloop.core.files import slug
-from innerloop.core.settings import is_setting
+
+PROMPTS = 256
 
 
 class Batteries(StrEnum):
@@ -80,7 +80,7 @@ def identify(
         ),
     ] = None,
     points: Points = None,
-    prompts: Annotated[int, typer.Option(help="Prompts to compare on.")] = 256,
+    prompts: Annotated[int, typer.Option(help="Prompts to compare on.")] = PROMPTS,
     steps: Steps = None,
     seed: Annotated[int, typer.Option(help="Seed of the prompts.")] = 0,
     output: Annotated[Path, output_folder("the figure and the CSV")] = Path("identification"),
@@ -121,11 +121,15 @@ def identify(
     if answer.progression is not None:
         console.print(_step_table(answer))
     console.print(f"[bold]{escape(answer.summary())}[/]")
-    # A folder by its own name: two runs of one kind have the same label.
-    word = next(word for word in words if not is_setting(word))
-    stem = Path(word).resolve().name if looks_like_folder(word) else subjects.labels[0]
-    figure = draw_identification(answer)
-    image, csv = save_figure_and_table(figure, answer.ranking, output / slug(stem))
+    settings = {
+        "task": subjects.name if task else None,
+        "battery": None if battery is Batteries.QUICK else battery.value,
+        "shift": "-".join(shift or []) or None, "candidates": "-".join(candidates or []) or None,
+        "noise": noise, "points": points, "prompts": None if prompts == PROMPTS else prompts,
+        "steps": steps, "seed": seed or None,
+    }  # fmt: skip
+    stem = file_name(words, subjects.labels, settings)
+    image, csv = save_figure_and_table(draw_identification(answer), answer.ranking, output / stem)
     console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
     asked = {"task": describe(subjects.name, subjects.task), "seed": seed}
     write_json(json, {**asked, **as_json(answer)})

@@ -19,10 +19,10 @@ from innerloop.analysis.places import Component
 from innerloop.cli.evaluate import describe
 from innerloop.cli.options import Points, Steps, TaskName, json_file, output_folder, write_rows
 from innerloop.cli.progress import progress_bar
-from innerloop.cli.subjects import looks_like_folder, read_subjects
+from innerloop.cli.subjects import file_name, read_subjects
 from innerloop.core.errors import ConfigurationError
-from innerloop.core.files import slug
-from innerloop.core.settings import is_setting
+
+PROMPTS = 64
 
 
 def inspect(
@@ -36,7 +36,7 @@ def inspect(
     ],
     task: TaskName = None,
     points: Points = None,
-    prompts: Annotated[int, typer.Option(help="Prompts to average over.")] = 64,
+    prompts: Annotated[int, typer.Option(help="Prompts to average over.")] = PROMPTS,
     steps: Steps = None,
     seed: Annotated[int, typer.Option(help="Seed of the prompts.")] = 0,
     output: Annotated[Path, output_folder("the figure and the CSV")] = Path("inspection"),
@@ -80,10 +80,14 @@ def inspect(
     rows = pd.concat([_rows(kind, single[kind], shares[kind]) for kind in kinds], ignore_index=True)
     title = f"{subjects.labels[0]} on {describe(subjects.name, subjects.task)}, {length} points"
     console.print(_summary(rows, whole, title))
-    word = next(word for word in words if not is_setting(word))
-    stem = Path(word).resolve().name if looks_like_folder(word) else subjects.labels[0]
+    settings = {
+        "task": subjects.name if task else None,
+        "points": points, "steps": steps, "seed": seed or None,
+        "prompts": None if prompts == PROMPTS else prompts,
+    }  # fmt: skip
+    stem = file_name(words, subjects.labels, settings)
     figure = draw_inside(patterns, single["head"], single.get("mlp"), direct)
-    image, csv = save_figure_and_table(figure, rows, output / slug(stem))
+    image, csv = save_figure_and_table(figure, rows, output / stem)
     console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
     write_rows(json, rows)
 

@@ -1,13 +1,14 @@
 """What a verb is asked to look at: learners by name, trained models by folder, and a task."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from innerloop.cli.specs import build, find
 from innerloop.core.errors import ConfigurationError
+from innerloop.core.files import shortened, slug
 from innerloop.core.learner import Learner
 from innerloop.core.named import import_class, import_class_or_instance, is_named
 from innerloop.core.settings import is_setting, parse_settings, parse_spec
@@ -16,9 +17,8 @@ from innerloop.learners.table import LEARNERS
 from innerloop.models.checkpoint import load
 from innerloop.models.model import AnyModel
 from innerloop.tasks.linear import LinearRegression
-from innerloop.tasks.table import TASKS
 from innerloop.training.run import Run
-from innerloop.training.task_field import task_name
+from innerloop.training.task_field import KNOWN_TASKS, task_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def read_subjects(words: Sequence[str], task: str | None) -> Subjects:
         raise ConfigurationError("no learner was named: see `innerloop learners`, or take 'ols'.")
     runs = {word: Run.open(Path(word)) for word in named if is_run(Path(word))}
     for run in runs.values():
-        _note_unfinished(run)
+        note_unfinished(run)
     models = {
         word: runs[word].model() if word in runs else load(Path(word))
         for word in named
@@ -77,7 +77,7 @@ def is_run(folder: Path) -> bool:
     return (folder / "state.pt").is_file()
 
 
-def _note_unfinished(run: Run) -> None:
+def note_unfinished(run: Run) -> None:
     """Say so where a run has not come to its end: its error is not what the recipe promises."""
     if run.diverged is not None:
         print(f"note: {run.name} was given up: {run.diverged}", file=sys.stderr)
@@ -124,7 +124,7 @@ def _task_named(option: str | None, word: Any) -> type[Task] | None:
     name = option if word is None else str(word)
     if name is None:
         return None
-    return import_class(name, Task, "task") if is_named(name) else find("task", name, TASKS)
+    return import_class(name, Task, "task") if is_named(name) else find("task", name, KNOWN_TASKS)
 
 
 def _labels(words: Sequence[str], learners: Sequence[Learner[Any]]) -> list[str]:
@@ -142,7 +142,7 @@ def _task(
     """The task to evaluate on, and the points of its prompts: such as all models can read."""
     known = None if run is None else run.config.task
     # A task of one's own must be named for its run to be read: that does not mean another one.
-    same = kind is None or (type(known) is kind and kind not in TASKS.values())
+    same = kind is None or (type(known) is kind and kind not in KNOWN_TASKS.values())
     if known is not None and same:
         chosen = build(type(known), {**dict(known), **settings})
     else:
@@ -150,6 +150,26 @@ def _task(
         has_own = not kind.model_fields["dims"].is_required()
         dims = {"dims": models[0].config.dims} if models else {} if has_own else {"dims": 20}
         chosen = build(kind, {**dims, **settings})
+    if chosen.form.layout == "tokens":
+        raise ConfigurationError(
+            f"{task_name(chosen)} is about texts, which this verb does not compare: take "
+            "`innerloop classify RUN`."
+        )
     points = 2 * chosen.dims + 1 if run is None else run.config.points
     limits = [model.points for model in models if model.points is not None]
     return chosen, min([points, *limits])
+
+
+def file_name(words: list[str], labels: Sequence[str], settings: Mapping[str, Any]) -> str:
+    """What the files of an answer about learners are called: other settings have other names.
+
+    A folder goes by its own name: two runs of one kind have the same label.
+    """
+    learners = [word for word in words if not is_setting(word)]
+    parts = [
+        Path(word).resolve().name if looks_like_folder(word) else label
+        for word, label in zip(learners, labels, strict=True)
+    ]
+    parts += [word for word in words if is_setting(word)]
+    parts += [f"{key} {value}" for key, value in settings.items() if value is not None]
+    return shortened(slug(" ".join(parts)))
