@@ -9,6 +9,9 @@ if TYPE_CHECKING:
         analysis,
         circuits,
         core,
+        data,
+        estimators,
+        language,
         learners,
         models,
         report,
@@ -26,10 +29,13 @@ if TYPE_CHECKING:
         run_to_fixed_point,
         trajectory,
     )
+    from innerloop.estimators import InContextClassifier, InContextRegressor
     from innerloop.models import wrap
     from innerloop.training.store import train
 
 __all__ = [
+    "InContextClassifier",
+    "InContextRegressor",
     "Learner",
     "Prompt",
     "Task",
@@ -37,7 +43,10 @@ __all__ = [
     "check_learner",
     "circuits",
     "core",
+    "data",
+    "estimators",
     "iterate",
+    "language",
     "learners",
     "models",
     "predict",

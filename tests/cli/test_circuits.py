@@ -10,19 +10,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from innerloop.circuits import NAMES, compile
-from innerloop.cli.main import main
 from innerloop.models import load
 from innerloop.studies.circuits import TABLE
+from tests.cli.command import run
 
 NEWTON = ["newton-relu", "--dims", "2", "--steps", "3", "--points", "5"]
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    captured = capsys.readouterr()
-    code = ended.value.code
-    return code if isinstance(code, int) else 0, captured.out, captured.err
 
 
 @pytest.fixture
@@ -219,6 +211,6 @@ def test_a_compiled_circuit_is_evaluated_like_any_model(
     words = [str(folder), "ols", "--task", "linear", "--prompts", "20", "-o", str(place)]
     code, _, err = run(capsys, "evaluate", *words)
     assert code == 0, err
-    table = pd.read_csv(next(place.glob("linear-dims-*-prefix.csv")))
+    table = pd.read_csv(next(place.glob("*-by-prefix.csv")))
     assert len(set(table["learner"])) == 2
     assert set(table["prefix"]) == set(range(5))

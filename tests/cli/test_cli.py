@@ -8,18 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from innerloop.cli.main import main
 from innerloop.learners import LEARNERS
 from innerloop.tasks import TASKS
 from innerloop.tasks.shifts import SHIFTS
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    captured = capsys.readouterr()
-    code = ended.value.code
-    return code if isinstance(code, int) else 0, captured.out, captured.err
+from tests.cli.command import run
 
 
 def test_help_shows_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,10 +81,11 @@ def test_evaluate_writes_figure_numbers_and_table(
         "--points", "8", "--prompts", "50", "-o", str(tmp_path), "--json", str(tmp_path / "t.json"),
     )  # fmt: skip
     assert code == 0
-    table = pd.read_csv(tmp_path / "linear-dims-3-noise-0.5-points-8-prefix.csv")
+    stem = "ols-ridge-penalty-0.1-dims-3-noise-0.5-task-linear-points-8-prompts-50-by-prefix"
+    table = pd.read_csv(tmp_path / f"{stem}.csv")
     assert set(table["learner"]) == {"OLS", "Ridge(penalty=0.1)"}
     assert len(table) == 16
-    assert (tmp_path / "linear-dims-3-noise-0.5-points-8-prefix.png").stat().st_size > 10_000
+    assert (tmp_path / f"{stem}.png").stat().st_size > 10_000
     assert len(json.loads((tmp_path / "t.json").read_text())) == 16
     assert "Ridge(penalty=0.1)" in out
     assert "interval" in out
@@ -106,10 +99,9 @@ def test_evaluate_by_step_and_by_shift(capsys: pytest.CaptureFixture[str], tmp_p
     )  # fmt: skip
     assert code == 0
     assert {file.name for file in tmp_path.iterdir()} == {
-        "linear-dims-3-scaled-inputs-factor-3-step.csv",
-        "linear-dims-3-scaled-inputs-factor-3-step.png",
-        "linear-dims-3-half-subspace-step.csv",
-        "linear-dims-3-half-subspace-step.png",
+        f"newton-steps-4-ols-dims-3-shift-{shift}-prompts-20-by-step.{suffix}"
+        for shift in ("scaled-inputs-factor-3", "half-subspace")
+        for suffix in ("csv", "png")
     }
 
 
@@ -168,9 +160,13 @@ def test_other_settings_write_other_files(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     words = ("evaluate", "newton:steps=4", "--prompts", "4", "-o", str(tmp_path))
-    for more in (["dims=2"], ["dims=3"], ["dims=3", "noise=1"], ["dims=3", "--steps", "2"]):
+    others = (
+        ["dims=2"], ["dims=3"], ["dims=3", "noise=1"], ["dims=3", "--steps", "2"],
+        ["dims=3", "ols"], ["dims=3", "--seed", "1"], ["dims=3", "--points", "5"],
+    )  # fmt: skip
+    for more in others:
         assert run(capsys, *words, *more)[0] == 0
-    assert len(list(tmp_path.glob("*.csv"))) == 4
+    assert len(list(tmp_path.glob("*.csv"))) == len(others)
 
 
 def test_labels_say_how_many_steps_were_taken(
@@ -178,7 +174,7 @@ def test_labels_say_how_many_steps_were_taken(
 ) -> None:
     words = ("evaluate", "newton:steps=4", "ols", "dims=2", "--prompts", "4", "-o", str(tmp_path))
     assert run(capsys, *words, "--steps", "2")[0] == 0
-    table = pd.read_csv(tmp_path / "linear-dims-2-steps-2-prefix.csv")
+    table = pd.read_csv(next(tmp_path.glob("*-steps-2-*.csv")))
     assert set(table["learner"]) == {"Newton(steps=4), after 2 steps", "OLS"}
 
 
@@ -216,8 +212,8 @@ def test_files_stay_in_the_folder(capsys: pytest.CaptureFixture[str], tmp_path: 
         "-o", str(tmp_path / "out"), "--shift", "orthogonal-query/",
     )  # fmt: skip
     assert {file.name for file in (tmp_path / "out").iterdir()} == {
-        "linear-dims-2-orthogonal-query-prefix.csv",
-        "linear-dims-2-orthogonal-query-prefix.png",
+        f"ols-dims-2-task-linear-shift-orthogonal-query-prompts-4-by-prefix.{suffix}"
+        for suffix in ("csv", "png")
     }
     assert [file.name for file in tmp_path.iterdir()] == ["out"]
 

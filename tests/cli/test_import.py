@@ -6,17 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from innerloop.cli.main import main
 from innerloop.models import InContextTransformer, Loop, Stack, TransformerConfig, load
+from tests.cli.command import run
 from tests.conftest import REFERENCE
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    captured = capsys.readouterr()
-    code = ended.value.code
-    return code if isinstance(code, int) else 0, captured.out, captured.err
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_a_class_and_an_object_are_evaluated(folder: Path) -> None:
     words = ["ownlearners:half", "ownlearners:Constant:value=2", "ols", "dims=2"]
     main_without_exit(["evaluate", *words, "--prompts", "8"])
-    (file,) = (folder / "evaluation").glob("linear-*prefix.csv")
+    (file,) = (folder / "evaluation").glob("*-by-prefix.csv")
     table = pd.read_csv(file)
     assert set(table["learner"]) == {"always 0.5", "always 2", "OLS"}
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,12 @@ from rich.console import Console
 
 from innerloop.cli import reproduce as verb
 from innerloop.cli import studies as listing
-from innerloop.cli.main import main
 from innerloop.cli.reproduce_progress import QUIET, headline, progress_lines, shown_progress
 from innerloop.studies import table
 from innerloop.studies.board import Progress
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Study
+from tests.cli.command import run_flat
 from tests.report.made import a_result, a_study
 from tests.studies.small import measure, small_study
 
@@ -27,17 +28,7 @@ Command = Callable[..., tuple[int, str, str]]
 def command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     """Run the command line in folders of the test: exit code, output without breaks, errors."""
 
-    def call(*words: str) -> tuple[int, str, str]:
-        try:
-            main(list(words))
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        else:
-            code = 0
-        told = capsys.readouterr()
-        return code, " ".join(told.out.split()), " ".join(told.err.split())
-
-    return call
+    return partial(run_flat, capsys)
 
 
 @pytest.fixture
@@ -79,6 +70,7 @@ def test_a_study_from_nothing_and_again(
     assert (
         "2 studies, 6 claims. Exact: 1 confirmed. Trained: 4 exploratory, 1 not at this size" in out
     )
+    assert "│ test2024/fig2 │ 1 confirmed" in out  # a row of the summary, on one line of 80 columns
     assert "A note." in out
     for id in ("small", "fig2"):
         assert (tmp_path / "results" / "smoke" / "test2024" / id / "index.html").is_file()

@@ -6,22 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from innerloop.cli.main import main
 from innerloop.training.interrupt import Interruption
 from innerloop.training.progress import LINES, shown_progress, status
 from innerloop.training.store import Store
 from innerloop.training.train import Report
 from innerloop.training.trainer import Trainer
+from tests.cli import command
 
 SMALL = ["--scale", "smoke", "threads=1"]
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(["train", *words])
-    captured = capsys.readouterr()
-    code = ended.value.code
-    return code if isinstance(code, int) else 0, captured.out, captured.err
+    return command.run(capsys, "train", *words)
 
 
 def test_a_recipe_is_trained_then_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -45,7 +41,8 @@ def test_overrides_are_another_run(capsys: pytest.CaptureFixture[str], tmp_path:
     words = ["looped-linear", *SMALL, "steps=2", "task.dims=2", "--store", str(tmp_path)]
     assert run(capsys, *words)[0] == 0
     (found,) = Store(tmp_path).runs()
-    assert (found.config.steps, found.task.dims, found.config.model.dims) == (2, 2, 2)
+    sizes = dict(found.config.model)
+    assert (found.config.steps, found.task.dims, sizes["dims"]) == (2, 2, 2)
 
 
 def test_fresh_trains_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -392,7 +392,8 @@ BROKEN = [
     Broken(IncludesItsOwnAnswer(), "no_peeking", frozenset({"causal", "queries"})),
     Broken(ScalesByAllInputs(), "no_peeking", frozenset({"causal", "queries"})),
     Broken(BatchStatistics(), "batch_independence"),
-    Broken(RandomStart(), "batch_independence"),
+    # Queries at the end alone are fewer rows, which get other draws.
+    Broken(RandomStart(), "batch_independence", frozenset({"queries"})),
     Broken(ClipsInPlace(), "inputs_unmodified"),
     # The prompts that other checks change come without truth, which changes the answers.
     Broken(

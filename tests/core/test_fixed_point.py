@@ -289,7 +289,7 @@ def test_learners_that_do_not_iterate_are_refused(random_prompt: Draw) -> None:
 
 
 def test_learners_that_are_not_causal_are_refused(random_prompt: Draw) -> None:
-    with pytest.raises(NotSupportedError, match=r"not causal: run it on .* expand_prefixes"):
+    with pytest.raises(NotSupportedError, match=r"cannot answer all questions .* expand_prefixes"):
         run_to_fixed_point(WholePromptMean(), random_prompt())
 
 

@@ -92,7 +92,7 @@ INVALID: dict[str, tuple[dict[str, Any], str]] = {
         "expected one floating type",
     ),
     "two devices": ({"ys": zeros(2, 4, 1).to("meta")}, "ys is on meta and xs on cpu: move them"),
-    "unknown layout": ({"layout": "pair"}, "layout is 'pair', expected 'pairs' or 'stream'"),
+    "unknown layout": ({"layout": "pair"}, "layout is 'pair', expected 'pairs', 'stream' or"),
     "stream of other outputs": (
         {"layout": "stream"}, "a stream's y_i is its next x, but xs has 3 dimensions and ys 1",
     ),

@@ -393,9 +393,10 @@ def test_studies_share_the_recipes_runs() -> None:
 
 def test_every_figure_and_theorem_of_the_paper_is_there() -> None:
     figures = ["fig2a", "fig2b", "fig2c", "fig3", "fig4", "fig5"]
+    tables = ["table1", "table2"]
     theorems = ["thm3.1", "thm3.2", "thm3.3", "thm4.1", "thm4.2"]
     studies = find_studies("gao2025")
-    assert [study.id for study in studies] == [*figures, *theorems]
+    assert [study.id for study in studies] == [*figures, *tables, *theorems]
     for study in studies:
         assert {"smoke", "laptop", "paper"} <= set(study.minutes)
-    assert [study.id for study in studies if "desk" in study.minutes] == figures[:3]
+    assert [study.id for study in studies if "desk" in study.minutes] == [*figures[:3], *tables]

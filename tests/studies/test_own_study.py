@@ -1,6 +1,5 @@
 """The study of docs/study.md, as a file outside the package."""
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,28 +13,20 @@ from innerloop.core.named import import_named
 from innerloop.studies.result import read_result
 from innerloop.studies.study import Study
 from innerloop.studies.table import find_studies
-
-PAGE = Path(__file__).parents[2] / "docs" / "study.md"
-
-
-def blocks() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL)
+from tests.snippets import folder_of
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path) -> Iterator[Path]:
     """A folder with mystudies.py, which is the current one."""
-    (tmp_path / "mystudies.py").write_text(blocks()[0])
     (tmp_path / "broken.py").write_text("import no_such_module\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    yield tmp_path
-    for name in ("mystudies", "broken"):
-        sys.modules.pop(name, None)
+    with folder_of(["study.md"], tmp_path):
+        yield tmp_path
+    sys.modules.pop("broken", None)
 
 
-def test_it_is_short() -> None:
-    assert len(blocks()[0].splitlines()) <= 60
+def test_it_is_short(folder: Path) -> None:
+    assert len((folder / "mystudies.py").read_text("utf-8").splitlines()) <= 60
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -50,12 +41,6 @@ def test_it_is_reproduced_by_its_name(folder: Path, workers: int) -> None:
     assert "innerloop reproduce mystudies:fig1 --scale smoke --seeds 2" in page
     described = CliRunner().invoke(app, ["studies", "mystudies:fig1"])
     assert "ten steps of gradient descent" in described.output
-
-
-def test_the_python_beside_it_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sys.path.insert(0, str(folder))  # as Python does for a script
-    exec(compile(blocks()[1], PAGE.name, "exec"), {})
-    assert capsys.readouterr().out == "1 exploratory\n"
 
 
 @pytest.mark.parametrize(

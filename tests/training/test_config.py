@@ -117,7 +117,7 @@ def test_what_makes_no_sense_is_refused(changes: dict[str, Any], sentence: str) 
 
 def test_binary_labels_are_accepted_where_the_task_has_them() -> None:
     task = {"name": "classification", "dims": 2}
-    assert tiny(task=task, model={"backbone": LOOP, "head": "binary"}).model.dims == 2
+    assert tiny(task=task, model={"backbone": LOOP, "head": "binary"}).model.head == "binary"
 
 
 def test_optimizers_have_names() -> None:
@@ -148,6 +148,7 @@ CHANGES: dict[str, Any] = {
     "accumulate": 2,
     "seed": 1,
     "optimizer": "paper",
+    "label_smoothing": 0.1,
     "spread": "small",
     "average": 0.1,
     "window": 3,

@@ -1,7 +1,5 @@
 """`key=value` over a configuration."""
 
-from pathlib import Path
-
 import pytest
 
 from innerloop.core.errors import ConfigurationError
@@ -134,15 +132,6 @@ def test_a_key_and_a_part_of_it_are_refused(turn: int) -> None:
 def test_an_optimiser_may_be_written_out() -> None:
     found = with_overrides(tiny(), ["optimizer={kind: adam, clip: 2.0}"]).optimizer
     assert found == Optimizer.fast().model_copy(update={"kind": "adam", "clip": 2.0})
-
-
-def test_the_commands_of_the_docs_are_understood() -> None:
-    docs = Path(__file__).parents[2] / "docs" / "training.md"
-    lines = [line.split() for line in docs.read_text().splitlines()]
-    commands = [words[2:] for words in lines if words[:2] == ["innerloop", "train"]]
-    assert len(commands) >= 3
-    for recipe, *words in commands:
-        assert with_overrides(find_recipe(recipe), words) != find_recipe(recipe)
 
 
 def test_dimensions_grow_where_the_recipe_has_no_curriculum() -> None:

@@ -1,7 +1,6 @@
 """Tasks of other packages: the module of docs/task.md, in a folder of its own."""
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ import torch
 from pydantic import ValidationError
 
 import innerloop as il
-from innerloop.cli.main import main
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.named import import_class
 from innerloop.core.task import Task
@@ -24,28 +22,18 @@ from innerloop.training.config import RunConfig
 from innerloop.training.overrides import with_overrides
 from innerloop.training.run import Run, RunError
 from innerloop.training.store import Store
+from tests.cli.command import run_flat
+from tests.snippets import ROOT, folder_of
 from tests.training.configs import tiny
 
-PAGES = Path(__file__).parents[2] / "docs"
 NAME = "mymodule:Sinusoid"
 
 
-def blocks(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (PAGES / page).read_text("utf-8"), flags=re.DOTALL)
-
-
-def module_of_the_docs() -> str:
-    return next(block for block in blocks("task.md") if "class Sinusoid" in block)
-
-
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path) -> Iterator[Path]:
     """A folder with mymodule.py, which is the current one; nothing of it is imported."""
-    (tmp_path / "mymodule.py").write_text(module_of_the_docs())
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    yield tmp_path
-    sys.modules.pop("mymodule", None)
+    with folder_of(["task.md"], tmp_path):
+        yield tmp_path
 
 
 @pytest.fixture
@@ -55,32 +43,8 @@ def sinusoid(folder: Path) -> type[Task]:
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     """Exit code and what was printed, in one line."""
-    try:
-        main([*words])
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    else:
-        code = 0
-    both = capsys.readouterr()
-    return code, " ".join((both.out + both.err).split())
-
-
-def test_the_pages_run(folder: Path) -> None:
-    sys.path.insert(0, str(folder))  # as Python does for a script
-    for page in ("task.md", "prompt.md"):
-        namespace: dict[str, Any] = {}
-        for block in blocks(page):
-            if block != module_of_the_docs():
-                exec(compile(block, page, "exec"), namespace)
-    assert "mymodule" in sys.modules
-    assert namespace["answers"].shape == (64, 41, 100, 1)
-
-
-def test_the_recipe_of_the_page_runs(folder: Path) -> None:
-    namespace: dict[str, Any] = {}
-    exec(compile(blocks("training.md")[1], "training.md", "exec"), namespace)
-    assert namespace["run"].finished
-    assert namespace["config"].task.noise == 0.1
+    code, out, err = run_flat(capsys, *words)
+    return code, f"{out} {err}".strip()
 
 
 def test_its_scale_is_right(sinusoid: type[Task], generator: torch.Generator) -> None:
@@ -124,6 +88,33 @@ def test_a_file_imports_nothing(folder: Path, capsys: pytest.CaptureFixture[str]
     assert "mymodule" not in sys.modules
 
 
+def test_runs_of_it_are_listed_without_importing_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("train", "looped-linear", f"task={NAME}", "--scale", "smoke")
+    assert command(capsys, *words)[0] == 0
+    (run,) = (folder / "runs").iterdir()
+    del sys.modules["mymodule"]
+    code, _ = command(capsys, "runs", "--json", "rows.json")
+    (row,) = json.loads(Path("rows.json").read_text())
+    assert (code, row["run"], row["state"], row["error"]) == (0, run.name, "not imported", None)
+    assert row["note"] == f"task {NAME} is not imported; add --task {NAME}"
+    shown = command(capsys, "runs")[1]
+    assert run.name in shown
+    assert f"task {NAME} is not imported" in shown
+    assert f"--task {NAME}" in shown
+    for verb in (["rm", run.name, "--yes"], ["export", run.name, "run.zip"]):
+        code, out = command(capsys, "runs", *verb)
+        assert (code, "mymodule" in sys.modules) == (2, False)
+        assert "import mymodule first" in out
+    code, _ = command(capsys, "runs", "--task", NAME, "--json", "rows.json")
+    (row,) = json.loads(Path("rows.json").read_text())
+    assert (code, row["state"], row["note"]) == (0, "finished", None)
+    del sys.modules["mymodule"]
+    assert command(capsys, "runs", "rm", run.name, "--yes", "--task", NAME)[0] == 0
+    assert not run.exists()
+
+
 @pytest.mark.parametrize("name", ["os:system", "subprocess:Popen", "innerloop.core.task:Task"])
 def test_what_is_no_task_is_not_called(name: str) -> None:
     with pytest.raises(ValidationError, match="the task"):
@@ -153,7 +144,7 @@ def test_a_configuration_survives_json_and_has_one_key(sinusoid: type[Task], fol
     script = "import mymodule; from tests.training.configs import tiny; " + (
         "print(tiny(task=mymodule.Sinusoid(amplitude=0.5)).key())"
     )
-    paths = [str(folder), str(PAGES.parent), *sys.path]
+    paths = [str(folder), str(ROOT), *sys.path]
     child = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:0] = {paths!r}; {script}"],
         capture_output=True, text=True, check=True,
@@ -221,6 +212,6 @@ def test_a_class_of_a_notebook_is_known_where_it_is_defined(
 
 def test_own_dimensions_come_before_those_of_the_former_task(folder: Path) -> None:
     config = with_overrides(il.training.recipe("looped-linear"), [f"task={NAME}"])
-    assert config.task.dims == config.model.dims == 1
+    assert config.task.dims == dict(config.model)["dims"] == 1
     kept = with_overrides(config, ["task.amplitude=3", f"task.name={NAME}", "task.dtype=float64"])
     assert kept.task.model_dump() == {"dims": 1, "dtype": "float64", "amplitude": 3.0}

@@ -1,7 +1,7 @@
 """Named configurations: complete, distinct, and they run."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,21 @@ from innerloop.training.overrides import with_overrides
 from innerloop.training.recipes import RECIPES, find_recipe
 from innerloop.training.run import Run
 from innerloop.training.store import Store
+from tests.language.made import write_ag_news
+from tests.language.made_language import write_language
+from tests.tasks.made_tables import write_tables
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _made_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Recipes on real texts and tables train on made ones."""
+    folder = tmp_path_factory.mktemp("data")
+    for write in (write_ag_news, write_tables, write_language):
+        write(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INNERLOOP_DATA", str(folder))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -47,7 +47,7 @@ def gradients(model: AnyModel, loss: Tensor) -> dict[str, Tensor]:
 def unrolled(model: InContextTransformer, prompt: Prompt, loops: int, window: int) -> Tensor:
     """All loops with gradient, the state detached by hand where the window begins: (T, B, n, k)."""
     backbone: Backbone = model.backbone
-    visible = model.embedding.visible
+    visible = model.embedding.visible(prompt)
     state = backbone.begin(model.embedding(prompt), visible)
     outputs = []
     for loop in range(loops):

@@ -14,6 +14,7 @@ from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
 
 from innerloop.cli.options import ScaleName, json_file, spread, write_rows
+from innerloop.data.reading import MissingDataError
 from innerloop.report.words import duration
 from innerloop.training.config import RunConfig
 from innerloop.training.estimate import training_seconds
@@ -63,8 +64,13 @@ def bench(
     speeds: list[Speed] = []
     for name, config in configs.items():
         placed = config.model_copy(update={"device": device})
-        with console.status(f"{name} .."):
-            speeds.append(time_recipe(name, placed, repeats, peak))
+        try:
+            with console.status(f"{name} .."):
+                speeds.append(time_recipe(name, placed, repeats, peak))
+        except MissingDataError as error:
+            if names:  # it was asked for
+                raise
+            console.print(f"{name} is left out: {error}", markup=False)
     console.print(_table(speeds, scale))
     write_rows(json, pd.DataFrame(speeds).assign(scale=scale, device=device, peak=peak))
 

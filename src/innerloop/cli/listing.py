@@ -14,7 +14,7 @@ from innerloop.cli.options import json_file, write_json
 from innerloop.cli.specs import Setting, find, settings_of
 from innerloop.learners.table import LEARNERS
 from innerloop.tasks.shifts import SHIFTS
-from innerloop.tasks.table import TASKS
+from innerloop.training.task_field import KNOWN_TASKS
 
 
 def tasks(
@@ -24,14 +24,14 @@ def tasks(
     """List the families of problems, and the shifts that take them out of distribution."""
     console = Console()
     if name is not None:
-        entry = find("task or shift", name, {**TASKS, **SHIFTS})
+        entry = find("task or shift", name, {**KNOWN_TASKS, **SHIFTS})
         _describe(console, entry)
         write_json(json, _record(name, entry))
         return
-    console.print(_table("Tasks", TASKS))
+    console.print(_table("Tasks", KNOWN_TASKS))
     console.print(_table("Shifts", SHIFTS))
     console.print("All about one: innerloop tasks linear")
-    tables = {"tasks": TASKS, "shifts": SHIFTS}
+    tables = {"tasks": KNOWN_TASKS, "shifts": SHIFTS}
     write_json(json, {kind: _records(entries) for kind, entries in tables.items()})
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from innerloop.core.files import require_file_place, require_folder, write_atomically
+from innerloop.data.folder import use_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,13 @@ def _json_place(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
+def _data_folder(folder: Path | None) -> Path | None:
+    """Let the verb, and all processes that it starts, find data there."""
+    if folder is not None:
+        use_folder(folder)
+    return folder
+
+
 def json_file(what: str) -> Any:
     """The option `--json`, which says what is written; its place is checked before the work."""
     return typer.Option(
@@ -62,6 +70,13 @@ ResultsFolder = Annotated[
     Path | None,
     typer.Option(help="Folder of the results. Default: $INNERLOOP_RESULTS, else results."),
 ]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", callback=_data_folder,
+        help="Folder of data sets. Default: $INNERLOOP_DATA, else the cache folder.",
+    ),
+]  # fmt: skip
 Force = Annotated[bool, typer.Option("--force", help="Write over the model that the folder holds.")]
 TaskName = Annotated[
     str | None, typer.Option(help="The task. Default: that of the first run, or linear.")

@@ -2,6 +2,7 @@
 
 import json as json_module
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,12 +12,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from innerloop.cli.options import ResultsFolder, RunsFolder, ScaleName, json_file, write_json
+from innerloop.cli.options import (
+    DataFolder,
+    ResultsFolder,
+    RunsFolder,
+    ScaleName,
+    json_file,
+    write_json,
+)
 from innerloop.cli.reproduce_progress import shown_progress
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.files import require_folder
 from innerloop.report.study_page import write_study_page
-from innerloop.report.words import SIGNS, VERDICTS, count, duration, measured, tally, why
+from innerloop.report.words import SIGNS, count, duration, measured, tally, verdicts, why
 from innerloop.studies.claim import Verdict
 from innerloop.studies.reproduce import Outcome, Plan, make_plan
 from innerloop.studies.reproduce import reproduce as outcomes_of
@@ -60,6 +68,7 @@ def reproduce(
     ] = None,
     runs: RunsFolder = None,
     results: ResultsFolder = None,
+    data: DataFolder = None,
     again: Annotated[
         bool,
         typer.Option(
@@ -72,7 +81,8 @@ def reproduce(
 
     What they need is trained once and shared; what is there already is not done again. Ctrl-C saves
     and leaves; the same command goes on from there. A claim that is contradicted is a finding: the
-    exit code is 1 only where a study could not be done.
+    exit code is 1 only where a study could not be done. With --all, studies whose data sets are not
+    here are skipped.
 
     For example:
 
@@ -110,7 +120,8 @@ def reproduce(
             "the same command again to go on."
         )
         raise typer.Exit(interruption.exit_code)
-    if any(outcome.result is None for outcome in outcomes):
+    # With --all, nobody has asked for the studies whose data are not here.
+    if any(outcome.result is None and not (outcome.skipped and all_) for outcome in outcomes):
         raise typer.Exit(1)
 
 
@@ -180,7 +191,7 @@ def _tell_outcome(console: Console, outcome: Outcome) -> None:
     study, result = outcome.study, outcome.result
     console.print(f"\n[bold cyan]{study.name}[/] [bold]{escape(study.title)}[/]", soft_wrap=True)
     if result is None:
-        console.print(f"  [bold red]failed[/] {escape(outcome.error)}", soft_wrap=True)
+        console.print(f"  {_fate(outcome)} {escape(outcome.error)}", soft_wrap=True)
         return
     console.print(_claims(result))
     for note in result.notes:
@@ -211,24 +222,30 @@ def _summary(outcomes: Sequence[Outcome]) -> Table:
     results = [outcome.result for outcome in outcomes if outcome.result is not None]
     table = Table(title="Summary", title_justify="left", title_style="bold")
     table.add_column("study", style="cyan", no_wrap=True)
-    for verdict in VERDICTS:
-        table.add_column(f"{SIGNS[verdict]} {verdict}", justify="right")
-    table.add_column("time", justify="right")
+    table.add_column("claims")
+    table.add_column("time", justify="right", no_wrap=True)
     for outcome in outcomes:
         result = outcome.result
         if result is None:
-            table.add_row(outcome.study.name, *["-"] * len(VERDICTS), "[red]failed[/]")
+            table.add_row(outcome.study.name, _fate(outcome), "-")
         else:
-            counts = [str(result.count(verdict) or "") for verdict in VERDICTS]
+            number = Counter(judged.verdict for judged in result.claims)
             time = duration(result.training_seconds + result.seconds)
-            table.add_row(outcome.study.name, *counts, time)
-    failed = len(outcomes) - len(results)
+            table.add_row(outcome.study.name, verdicts(number), time)
+    skipped = sum(outcome.skipped for outcome in outcomes)
+    failed = len(outcomes) - len(results) - skipped
     table.caption = tally(results) + (f"; {failed} failed" if failed else "")
+    table.caption += f"; {skipped} skipped" if skipped else ""
     table.caption_justify = "left"
     for outcome in outcomes:
         if outcome.result is None:
             table.caption += escape(f"\n{outcome.study.name}: {outcome.error}")
     return table
+
+
+def _fate(outcome: Outcome) -> str:
+    """What became of a study without a result."""
+    return "[dim]skipped[/]" if outcome.skipped else "[bold red]failed[/]"
 
 
 def record(outcome: Outcome) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`innerloop runs`: what has been trained here; `rm` deletes runs, `export` packs one."""
+"""`innerloop runs`: what has been trained here; `rm` deletes, `export` packs, `ship` publishes."""
 
 import math
 import shutil
@@ -17,17 +17,29 @@ from rich.table import Table
 from innerloop.cli.options import RunsFolder, json_file, write_json
 from innerloop.core.errors import ConfigurationError, InnerloopError, unknown
 from innerloop.core.files import require_file_place, write_atomically
+from innerloop.core.named import import_class
 from innerloop.core.settings import written_as
+from innerloop.core.task import Task
+from innerloop.models.checkpoint import CONFIG
+from innerloop.models.pretrained import CARD
 from innerloop.report.words import count, duration
 from innerloop.training.config import FOLLOWS_TASK, RunConfig
 from innerloop.training.families import Scale
 from innerloop.training.lock import LOCK, locked
 from innerloop.training.recipes import RECIPES
-from innerloop.training.run import METRICS, Run
+from innerloop.training.run import METRICS, NotImportedError, Run
+from innerloop.training.ship import ship as ship_run
 from innerloop.training.store import Store
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
+OwnTasks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--task", metavar="MODULE:CLASS",
+        help="Import a task of one's own first, so that runs of it can be read; may be repeated.",
+    ),
+]  # fmt: skip
 Named = Annotated[str, typer.Argument(metavar="RUN", help="Its name in the list, or its folder.")]
 
 
@@ -35,6 +47,7 @@ Named = Annotated[str, typer.Argument(metavar="RUN", help="Its name in the list,
 def runs(
     context: typer.Context,
     store: RunsFolder = None,
+    task: OwnTasks = None,
     json: Annotated[Path | None, json_file("the table")] = None,
 ) -> None:
     """List the runs: recipe, what differs from it, error and age.
@@ -49,8 +62,11 @@ def runs(
     """
     if context.invoked_subcommand is not None:
         return
+    _import_tasks(task)
     kept = Store(store)
-    rows = sorted((describe(run) for run in kept.runs()), key=lambda row: row["age"])
+    known = [describe(run) for run in kept.runs()]
+    unread = [describe_unread(path, error) for path, error in kept.unread().items()]
+    rows = sorted([*known, *unread], key=lambda row: row["age"])
     console = Console(highlight=False)
     if rows:
         console.print(_table(rows, f"Runs in {kept.root}"))
@@ -65,9 +81,11 @@ def remove(
         list[str], typer.Argument(metavar="RUN...", help="Names in the list, or folders.")
     ],
     store: RunsFolder = None,
+    task: OwnTasks = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete runs, with their weights and metrics; asks first."""
+    _import_tasks(task)
     chosen = list(
         {run.path: run for run in (find_run(Store(store), name) for name in names)}.values()
     )
@@ -88,11 +106,13 @@ def export(
     name: Named,
     file: Annotated[Path, typer.Argument(help="The archive to write, as run.zip.")],
     store: RunsFolder = None,
+    task: OwnTasks = None,
 ) -> None:
     """Pack a run into a zip file, which can be unpacked into another folder of runs."""
     if file.suffix != ".zip":
         raise ConfigurationError(f"{file} is not named as an archive: write it as {file.stem}.zip.")
     require_file_place(file)
+    _import_tasks(task)
     run = find_run(Store(store), name)
     write_atomically(file, lambda place: _pack(run, place))
     console = Console(highlight=False, soft_wrap=True)
@@ -100,11 +120,35 @@ def export(
     console.print(f"Use it elsewhere: unzip {file} -d runs", markup=False)
 
 
+@app.command("ship")
+def ship(
+    name: Named,
+    folder: Annotated[
+        Path, typer.Argument(help="The folder to write, as src/innerloop/weights/NAME.")
+    ],
+    store: RunsFolder = None,
+) -> None:
+    """Write a finished run as pretrained weights: for developers of innerloop.
+
+    The folder has weights, configuration, training curve, and a card to fill in; `innerloop` loads
+    it by its name once its hash stands in models/pretrained.py.
+    """
+    run = find_run(Store(store), name)
+    written = ship_run(run, folder)
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{run.name} written to [cyan]{escape(str(folder))}[/]")
+    console.print(f"Fill in {folder / CARD}, and put this into SHIPPED:", markup=False)
+    console.print(f'    "{folder.name}": "{written}",', markup=False)
+
+
 def find_run(store: Store, name: str) -> Run:
     """The run that a name of the list or a folder means."""
     known = {run.name: run for run in store.runs()}
     if name in known:
         return known[name]
+    for folder in (Path(name), store.root / name):
+        if (folder / CONFIG).is_file():
+            return Run.open(folder)  # which says what is wrong with it
     if Path(name).is_dir():
         return Run.open(Path(name))
     raise ConfigurationError(unknown(f"run of {store.root}", name, known))
@@ -120,8 +164,26 @@ def describe(run: Run) -> dict[str, Any]:
         "differs": differs,
         "steps": run.config.steps,
         **_progress(run),
-        "age": max(0.0, time.time() - _changed(run)),
+        "age": _age(run.path),
+        "note": None,
     }
+
+
+def describe_unread(folder: Path, error: InnerloopError) -> dict[str, Any]:
+    """The same keys for a run that cannot be read, with a note why, and what to add."""
+    nothing = dict.fromkeys(("recipe", "scale", "differs", "steps", "step", "error"))
+    state, note = "unreadable", str(error)
+    if isinstance(error, NotImportedError):
+        state = "not imported"
+        if not error.task.startswith("__main__:"):  # of a script, which cannot be named
+            note = f"task {error.task} is not imported; add --task {error.task}"
+    return {"run": folder.name, **nothing, "state": state, "age": _age(folder), "note": note}
+
+
+def _import_tasks(names: Sequence[str] | None) -> None:
+    """Import the tasks that a user has named: a file may not do so by itself."""
+    for name in names or ():
+        import_class(name, Task, "task")
 
 
 def nearest_recipe(run: Run) -> tuple[str, Scale, dict[str, str]]:
@@ -167,10 +229,11 @@ def _progress(run: Run) -> dict[str, Any]:
         return {"step": None, "state": "damaged", "error": None}
 
 
-def _changed(run: Run) -> float:
-    """When it was last trained, in seconds since 1970."""
-    metrics = run.path / METRICS
-    return (metrics if metrics.exists() else run.path).stat().st_mtime
+def _age(folder: Path) -> float:
+    """Seconds since it was last trained."""
+    metrics = folder / METRICS
+    changed = (metrics if metrics.exists() else folder).stat().st_mtime
+    return max(0.0, time.time() - changed)
 
 
 def _table(rows: Sequence[dict[str, Any]], title: str) -> Table:
@@ -184,15 +247,19 @@ def _table(rows: Sequence[dict[str, Any]], title: str) -> Table:
     for heading in ("steps", "error", "age"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        differs = " ".join(f"{key}={value}" for key, value in row["differs"].items())
         table.add_row(
-            f"[cyan]{escape(row['run'])}[/]\n  {row['recipe']} --scale {row['scale']} "
-            f"{escape(differs)}".rstrip(),
-            _steps(row),
+            f"[cyan]{escape(row['run'])}[/]\n  {escape(row['note'] or _source(row))}",
+            "-" if row["note"] else _steps(row),
             "-" if row["error"] is None else f"{row['error']:.3g}",
             duration(row["age"]),
         )
     return table
+
+
+def _source(row: dict[str, Any]) -> str:
+    """The recipe of a run, and what differs from it, as a user writes both."""
+    differs = " ".join(f"{key}={value}" for key, value in row["differs"].items())
+    return f"{row['recipe']} --scale {row['scale']} {differs}".rstrip()
 
 
 def _steps(row: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from innerloop.cli.options import RunsFolder, ScaleName, json_file, spread, write_rows
+from innerloop.cli.options import DataFolder, RunsFolder, ScaleName, json_file, spread, write_rows
 from innerloop.core.files import require_folder
 from innerloop.core.words import count
 from innerloop.training.config import RunConfig
@@ -44,6 +44,7 @@ def train(
     ] = None,
     scale: ScaleName = "laptop",
     store: RunsFolder = None,
+    data: DataFolder = None,
     track: Annotated[Track | None, typer.Option(help="Send reports to a tracker, too.")] = None,
     json: Annotated[Path | None, json_file("the metrics")] = None,
     fresh: Annotated[
@@ -101,7 +102,11 @@ def summary(run: Run, config: RunConfig) -> Table:
     """The errors of a finished run, on the way and in the end."""
     model = run.model()
     title = f"{model.name} on {config.task_name}: {count(model.parameter_count, 'parameter')}"
-    caption = "error: mean squared error / E[y²] after the most examples, on held-out prompts"
+    caption = (
+        "error: share of wrong answers, on held-out texts"
+        if config.task.form.classes
+        else "error: mean squared error / E[y²] after the most examples, on held-out prompts"
+    )
     # As wide as the words around it, which would be folded otherwise.
     table = Table(min_width=max(len(title), len(caption)), title_justify="left")
     table.title, table.caption, table.caption_justify = escape(title), escape(caption), "left"

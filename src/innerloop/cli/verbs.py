@@ -44,6 +44,9 @@ VERBS = {
         "recipes", "recipes",
         "List the recipes: what `innerloop train` can train by name, or all about one.",
     ),
+    "data": Verb(
+        "data", "app", "List the data sets that are known, and which of them are here."
+    ),
     "studies": Verb(
         "studies", "studies",
         "List the studies with the last verdicts on this machine, or describe one.",
@@ -57,6 +60,13 @@ VERBS = {
         "evaluate", "evaluate",
         "Compare learners on a task: squared error over that of predicting zero, with 90% "
         "intervals.",
+    ),
+    "classify": Verb(
+        "classify", "classify",
+        "Say which class texts are of, or how many of the test texts a model gets right.",
+    ),
+    "translate": Verb(
+        "translate", "translate", "Translate German sentences into English by a trained run."
     ),
     "identify": Verb(
         "identify", "identify",
@@ -84,6 +94,10 @@ VERBS = {
     "bench": Verb(
         "bench", "bench",
         "Time the training steps of recipes on this machine, and say what whole runs would take.",
+    ),
+    "compare-tables": Verb(
+        "compare_tables", "compare_tables",
+        "Compare the estimators with those of scikit-learn on tables of few rows.",
     ),
     "import": Verb(
         "importing", "import_",

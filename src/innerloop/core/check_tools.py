@@ -9,7 +9,7 @@ from torch import Tensor
 from innerloop.core.errors import ContractViolation
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner
-from innerloop.core.named_prompts import Setting
+from innerloop.core.named_prompts import TOKENS, Setting
 from innerloop.core.prompt import Prompt
 
 AnyLearner = Learner[Any]
@@ -18,13 +18,17 @@ AnyLearner = Learner[Any]
 def queries(prompt: Prompt, setting: Setting) -> Tensor:
     """Two random queries at each point: (B, n, 2, d)."""
     shape = (prompt.batch, prompt.points, 2, prompt.dims)
-    return setting.normal(setting.generator(purpose=1), *shape).to(prompt.xs.dtype)  # (B, n, 2, d)
+    return setting.inputs(setting.generator(purpose=1), *shape).to(prompt.xs.dtype)  # (B, n, 2, d)
 
 
 def changed_from(prompt: Prompt, i: int, setting: Setting) -> Prompt:
     """The prompt with y_i and all points after i changed beyond recognition."""
     generator = setting.generator(purpose=5)
     xs, ys = prompt.xs.clone(), prompt.ys.clone()
+    if prompt.layout == "tokens":
+        ys[:, i:] = TOKENS - ys[:, i:]
+        xs[:, i + 1 :] = setting.inputs(generator, *xs[:, i + 1 :].shape).to(xs)
+        return replace(prompt, xs=xs, ys=ys, truth={})
     ys[:, i:] = 5 * setting.normal(generator, *ys[:, i:].shape) - 3 * ys[:, i:]
     if prompt.layout == "stream":
         xs[:, i + 1 :] = ys[:, i:-1]

@@ -169,7 +169,10 @@ def check_resumable(learner: AnyLearner, setting: Setting) -> None:
 
 
 def check_queries(learner: AnyLearner, setting: Setting) -> None:
-    """All queries in one pass equal one query at a time, put in the place of x_i."""
+    """All queries in one pass equal one query at a time, put in the place of x_i.
+
+    So do those that are asked at the end alone.
+    """
     for name in DEGENERATE:
         prompt = named_prompts(setting)[name]
         asked = queries(prompt, setting)  # (B, n, q, d)
@@ -181,6 +184,8 @@ def check_queries(learner: AnyLearner, setting: Setting) -> None:
                 xs[:, i] = asked[:, i, j]
                 alone = predict(learner, replace(prompt, xs=xs, truth={}))[:, i]  # (B, k)
                 same(together[:, i, j], alone, setting, learner, complaint)
+        at_end = predict(learner, prompt.ask(asked[:, -1:]))  # (B, 1, q, k)
+        same(at_end, together[:, -1:], setting, learner, f"{complaint}, at the end")
 
 
 def check_weights(learner: AnyLearner, setting: Setting) -> None:

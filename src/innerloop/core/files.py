@@ -1,5 +1,6 @@
 """Files appear whole or not at all."""
 
+import hashlib
 import json
 import os
 import re
@@ -82,6 +83,13 @@ def read_json(path: Path, *, missing: str) -> Any:
 def slug(text: str) -> str:
     """A name of a file from what a user typed: no folders, no punctuation that means something."""
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
+
+
+def shortened(name: str, most: int = 150) -> str:
+    """A name that every disk takes; of a long one the end is a hash of all of it."""
+    if len(name) <= most:
+        return name
+    return f"{name[: most - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 def _umask() -> int:

@@ -10,7 +10,7 @@ from torch import Tensor
 from innerloop.core.arguments import expect_count, expect_number
 from innerloop.core.errors import ConfigurationError, FixedPointError, NotSupportedError, unknown
 from innerloop.core.expects import expect_learner, expect_prompt
-from innerloop.core.iterate import iterate, read_checked
+from innerloop.core.iterate import in_one_pass, iterate, read_checked
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.core.state import clone_state, put_state, select_state
@@ -70,7 +70,7 @@ def run_to_fixed_point(
     """
     expect_learner(learner)
     expect_prompt(prompt)
-    _check_arguments(learner, tolerance, max_steps, memory, acceleration)
+    _check_arguments(learner, prompt, tolerance, max_steps, memory, acceleration)
     moving, running = learner.moving, learner.init(prompt)
     default = FIXED_POINT.get(moving.get(running).dtype, FIXED_POINT[torch.float32])
     limit = default if tolerance is None else tolerance
@@ -198,6 +198,7 @@ def _flat(moving: Tensor) -> Tensor:
 
 def _check_arguments(
     learner: Learner[Any],
+    prompt: Prompt,
     tolerance: float | None,
     max_steps: int,
     memory: int,
@@ -205,9 +206,10 @@ def _check_arguments(
 ) -> None:
     if acceleration not in ("none", "anderson"):
         raise ConfigurationError(unknown("acceleration", acceleration, ("none", "anderson")))
-    if not learner.traits.causal:
+    if not in_one_pass(learner, prompt):
         raise NotSupportedError(
-            f"{learner.name} is not causal: run it on the prompts of expand_prefixes."
+            f"{learner.name} cannot answer all questions of this prompt in one run: give it the "
+            "prompts of expand_prefixes."
         )
     if tolerance is not None:
         expect_number("tolerance", tolerance)

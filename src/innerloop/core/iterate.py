@@ -45,6 +45,11 @@ def iterate(
     """
     expect_learner(learner)
     expect_prompt(prompt)
+    if prompt.at_end and not learner.answers_at_end:
+        raise IgnoredQueriesError(
+            f"{learner.name} answers queries at every point only: give queries (B, n, q, d), or "
+            "call `predict`, which asks them one by one."
+        )
     if start is not None and not (isinstance(start, tuple) and len(start) == 2):
         raise ConfigurationError(
             f"start is a {type(start).__name__}, expected a pair: a state, and the number of steps "
@@ -75,7 +80,7 @@ def predict(learner: Learner[Any], prompt: Prompt, *, steps: int | None = None) 
     """
     expect_learner(learner)
     expect_prompt(prompt)
-    if learner.traits.causal:
+    if in_one_pass(learner, prompt):
         try:
             return _read_last(learner, prompt, steps)
         except IgnoredQueriesError:
@@ -91,7 +96,7 @@ def trajectory(
     if not states:
         return Trajectory(predictions=torch.stack(list(answers_by_step(learner, prompt, steps))))
     expect_learner(learner)
-    if not learner.traits.causal:
+    if not in_one_pass(learner, prompt):
         raise ConfigurationError(
             f"{learner.name} is not causal: it has one state per prefix. Iterate it on the "
             "prompts of expand_prefixes instead."
@@ -107,7 +112,7 @@ def answers_by_step(
     """Yield predictions (B, n[, q], k) before the first step and after each."""
     expect_learner(learner)
     expect_prompt(prompt)
-    if learner.traits.causal:
+    if in_one_pass(learner, prompt):
         try:
             for state in iterate(learner, prompt, steps=steps):
                 yield read_checked(learner, prompt, state)
@@ -115,6 +120,11 @@ def answers_by_step(
         except IgnoredQueriesError:
             pass  # at the first of its answers, so that none has been given out
     yield from _expanded(learner, prompt, steps, every_step=True)
+
+
+def in_one_pass(learner: Learner[Any], prompt: Prompt) -> bool:
+    """Whether one run of the learner may answer all questions of the prompt."""
+    return learner.answers_at_end if prompt.at_end else learner.traits.causal
 
 
 def read_checked(learner: Learner[Any], prompt: Prompt, state: Any) -> Tensor:
@@ -151,15 +161,16 @@ def _expanded(
     count = _number_of_steps(learner, steps) + 1 if every_step else 1
     shape = (count, batch * number, points, prompt.outputs)
     answers = torch.empty(shape, dtype=prompt.xs.dtype, device=prompt.xs.device)
-    rows = rows_within_budget(learner.bytes_per_prompt(prompt))
+    rows = rows_within_budget(learner.bytes_per_prompt(prompt.ask(None)))
+    first = prompt.points - points  # the first point that is asked at
     for i, which, part in expand_prefixes(prompt, rows=rows):
         if every_step:
             reads = [
                 read_checked(learner, part, state) for state in iterate(learner, part, steps=steps)
             ]  # (R, i + 1, k) each
-            answers[:, which, i] = torch.stack(reads)[:, :, i]  # (K + 1, R, k)
+            answers[:, which, i - first] = torch.stack(reads)[:, :, i]  # (K + 1, R, k)
         else:
-            answers[0, which, i] = _read_last(learner, part, steps)[:, i]  # (R, k)
+            answers[0, which, i - first] = _read_last(learner, part, steps)[:, i]  # (R, k)
     grid = answers.reshape(count, batch, number, points, prompt.outputs).transpose(2, 3)
     return grid.reshape(count, *prompt.prediction_shape)
 

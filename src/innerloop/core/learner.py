@@ -50,6 +50,9 @@ class Learner(ABC, Generic[State]):
     """How many steps it takes by default; 0 for one-shot learners."""
     traits: Traits
     """What it promises; see `Traits`."""
+    answers_at_end: bool = False
+    """Whether it answers queries that are asked after the last example alone, all in one pass; any
+    other learner is run on each of them by itself."""
 
     @cached_property
     def name(self) -> str:

@@ -9,6 +9,9 @@ from torch import Tensor
 from innerloop.core.prompt import Layout, Prompt
 from innerloop.core.tolerances import CONTRACT
 
+TOKENS = 5
+"""Texts of the contract are made of the tokens 1 to 4, which every vocabulary has; 0 is padding."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -35,9 +38,17 @@ class Setting:
         drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
         return (self.scale * drawn).to(self.dtype)
 
+    def inputs(self, generator: torch.Generator, *shape: int) -> Tensor:
+        """Normal numbers; of texts tokens, none of them padding."""
+        if self.layout != "tokens":
+            return self.normal(generator, *shape)
+        return torch.randint(1, TOKENS, shape, generator=generator).to(self.dtype)
+
 
 def named_prompts(setting: Setting) -> dict[str, Prompt]:
     """The prompts of the contract: prefixes below, at and above d, and degenerate ones."""
+    if setting.layout == "tokens":
+        return _named_texts(setting)
     generator = setting.generator()
     batch, points, dims = setting.batch, setting.points, setting.dims
     plain = _well_conditioned(setting, generator)  # (B, n, d)
@@ -54,6 +65,24 @@ def named_prompts(setting: Setting) -> dict[str, Prompt]:
         "one zero input": torch.cat([torch.zeros_like(plain[:, :1]), plain[:, 1:]], dim=1),
     }
     return {name: _labelled(xs, setting, generator) for name, xs in inputs.items()}
+
+
+def _named_texts(setting: Setting) -> dict[str, Prompt]:
+    """Texts under the same names; collinear ones are those of different lengths, with padding."""
+    generator = setting.generator()
+    plain = setting.inputs(generator, setting.batch, setting.points, 1)  # (B, n, 1)
+    lengths = setting.points - torch.arange(setting.batch) % setting.points  # (B,)
+    inside = torch.arange(setting.points) < lengths[:, None]  # (B, n)
+    texts = {
+        "plain": plain,
+        "fewer points than dimensions": plain[:, :1],
+        "collinear inputs": plain * inside[..., None],
+        "constant inputs": torch.ones_like(plain),
+    }
+    return {
+        name: Prompt(xs=xs, ys=setting.inputs(generator, *xs.shape), layout="tokens")
+        for name, xs in texts.items()
+    }
 
 
 def _well_conditioned(setting: Setting, generator: torch.Generator) -> Tensor:

@@ -6,7 +6,7 @@ B prompts, n points, d input dimensions, k outputs, q queries at each point.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 from innerloop.core.arguments import expect_count
 from innerloop.core.errors import PromptError
 
-Layout = Literal["pairs", "stream"]
+Layout = Literal["pairs", "stream", "tokens"]
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
@@ -34,13 +34,16 @@ class Prompt:
     ys: Tensor
     """(B, n, k) outputs; scalar problems have k = 1."""
     queries: Tensor | None = None
-    """(B, n, q, d): queries[:, i] are asked after the examples 0 .. i-1; None asks x_i itself."""
+    """(B, n, q, d): queries[:, i] are asked after the examples 0 .. i-1; None asks x_i itself.
+    (B, 1, q, d): all are asked after the last example, n - 1 of them, and none before."""
     layout: Layout = "pairs"
-    """What a model reads: "pairs" x_0 y_0 x_1 y_1 ..; "stream" x_0 x_1 .., with y_i = x_{i+1}."""
+    """What a model reads: "pairs" x_0 y_0 x_1 y_1 ..; "stream" x_0 x_1 .., with y_i = x_{i+1};
+    "tokens" x_0 x_1 .., numbers of tokens, with y_i the number of the next token, or a class."""
     scored: Tensor | None = None
     """(B, n) bool: the positions that count in a loss or an error; None counts all."""
     truth: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
-    """What only the analysis may know, batch first: "w" (B, d, k), "query_ys" (B, n, q, k), .."""
+    """What only losses and the analysis may know, batch first: "w" (B, d, k), "query_ys" (B, n or
+    1, q, k), .."""
     _finite: tuple[Tensor, ...] = field(default=(), repr=False)
     """Tensors that are known to be finite, by identity; `replace` hands them on."""
 
@@ -101,6 +104,8 @@ class Prompt:
             )
         if not prompts:
             raise PromptError("there are no prompts to concatenate: give at least one.")
+        for prompt in prompts:
+            _expect_prompt("one of the prompts to concatenate", prompt)
         parts = [prompt._tensors() for prompt in prompts]
         first = prompts[0]._kind()
         for prompt in prompts[1:]:
@@ -135,12 +140,20 @@ class Prompt:
 
     @property
     def asked(self) -> Tensor:
-        """(B, n, q, d): what is asked at each point; x_i itself, with q = 1, without queries."""
+        """(B, n, q, d): what is asked at each point; x_i itself, with q = 1, without queries.
+
+        (B, 1, q, d) where queries are asked at the end alone.
+        """
         return self.xs[:, :, None] if self.queries is None else self.queries
 
     @property
+    def at_end(self) -> bool:
+        """Whether queries are asked after the last example alone, of several prefixes."""
+        return self.queries is not None and self.queries.shape[1] < self.points
+
+    @property
     def prediction_shape(self) -> tuple[int, ...]:
-        """(B, n, k), or (B, n, q, k) with queries: what a learner's `read` returns."""
+        """(B, n, k), or (B, n or 1, q, k) with queries: what a learner's `read` returns."""
         if self.queries is None:
             return tuple(self.ys.shape)
         return (*self.queries.shape[:3], self.outputs)
@@ -165,10 +178,18 @@ class Prompt:
 
     def select(self, which: slice | Tensor) -> "Prompt":
         """Keep some of the prompts: a slice, indices, or a mask over the batch."""
+        if not isinstance(which, slice | Tensor):
+            raise PromptError(
+                f"prompts cannot be selected by {which!r}: give a slice, such as slice(0, 8), or a "
+                "tensor of indices or of booleans, one per prompt."
+            )
         return self._with({name: value[which] for name, value in self._tensors().items()})
 
     def ask(self, queries: Tensor | None) -> "Prompt":
-        """The same examples with other queries (B, n, q, d); the truth about the old ones goes."""
+        """The same examples with other queries (B, n, q, d), or (B, 1, q, d) to ask at the end.
+
+        The truth about the old ones goes.
+        """
         truth = {name: value for name, value in self.truth.items() if name != "query_ys"}
         return replace(self, queries=queries, truth=truth)
 
@@ -204,15 +225,16 @@ def expand_prefixes(prompt: Prompt, *, rows: int = 4096) -> Iterator[tuple[int, 
     Yields (i, s, part) with at most `rows` prompts of i + 1 points each; part's prompts are the
     slice s of the B * q questions asked at point i, in the order of the (B, q) grid.
     """
+    _expect_prompt("what is to be expanded", prompt)
     expect_count("rows", rows)
     return _expanded(prompt, rows)
 
 
 def _expanded(prompt: Prompt, rows: int) -> Iterator[tuple[int, slice, Prompt]]:
     asked = prompt.asked  # (B, n, q, d)
-    batch, points, number, dims = asked.shape
-    for i in range(points):
-        questions = asked[:, i].reshape(batch * number, dims)  # (B q, d)
+    batch, _, number, dims = asked.shape
+    for place, i in enumerate(range(prompt.points - asked.shape[1], prompt.points)):
+        questions = asked[:, place].reshape(batch * number, dims)  # (B q, d)
         for start in range(0, batch * number, rows):
             which = slice(start, min(start + rows, batch * number))
             owner = torch.arange(which.start, which.stop, device=asked.device) // number
@@ -220,6 +242,14 @@ def _expanded(prompt: Prompt, rows: int) -> Iterator[tuple[int, slice, Prompt]]:
             ys = prompt.ys[owner, : i + 1].clone()  # (R, i + 1, k)
             ys[:, i] = 0
             yield i, which, Prompt(xs=xs, ys=ys, layout=prompt.layout, _finite=(xs, ys))
+
+
+def _expect_prompt(what: str, value: Any) -> None:
+    if not isinstance(value, Prompt):
+        raise PromptError(
+            f"{what} is a {type(value).__name__}, expected a prompt: draw one with "
+            "task.sample(batch, points, generator=..), or make one with Prompt.from_arrays."
+        )
 
 
 def _as_tensor(name: str, values: Any, dtype: torch.dtype) -> Tensor:
@@ -269,8 +299,8 @@ def _check_examples(prompt: Prompt) -> None:
             f"xs is {xs.dtype} and ys is {ys.dtype}, expected one floating type for both: "
             "cast them, for example with .double()."
         )
-    if prompt.layout not in ("pairs", "stream"):
-        raise PromptError(f"layout is {prompt.layout!r}, expected 'pairs' or 'stream'.")
+    if prompt.layout not in get_args(Layout):
+        raise PromptError(f"layout is {prompt.layout!r}, expected 'pairs', 'stream' or 'tokens'.")
     if prompt.layout == "stream" and xs.shape != ys.shape:
         raise PromptError(
             f"a stream's y_i is its next x, but xs has {xs.shape[2]} dimensions and ys "
@@ -284,11 +314,16 @@ def _check_queries(prompt: Prompt) -> None:
         return
     _check_tensor("queries", queries, xs.device)
     batch, points, dims = xs.shape
-    fits = queries.ndim == 4 and queries.shape[:2] == (batch, points) and queries.shape[3] == dims
-    if not fits or queries.shape[2] == 0:
+    shapes = (
+        [(batch, asked, queries.shape[2], dims) for asked in (points, 1)]
+        if queries.ndim == 4
+        else []
+    )
+    if tuple(queries.shape) not in shapes or queries.shape[2] == 0:
         raise PromptError(
             f"queries have shape {tuple(queries.shape)}, expected ({batch}, {points}, q, {dims}) "
-            "with q >= 1: queries[:, i] are asked after i examples."
+            "with q >= 1, queries[:, i] being asked after i examples, or "
+            f"({batch}, 1, q, {dims}), all of them asked at the end."
         )
     if queries.dtype != xs.dtype:
         raise PromptError(f"queries are {queries.dtype}, xs are {xs.dtype}: they must agree.")

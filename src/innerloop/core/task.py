@@ -25,6 +25,14 @@ class PromptForm:
     """Whether every output is -1 or 1: a class, which can be neither noisy nor scaled."""
     fewest_points: int = 1
     """The points of the shortest prompt that has a scored position."""
+    varies: bool = False
+    """Whether a prompt may have fewer points than were asked for, as texts do."""
+    vocabulary: int = 0
+    """How many tokens there are, in the layout "tokens"."""
+    classes: int = 0
+    """How many values an output has, which is then the number of one: a class, or a token."""
+    asks_at_end: bool = False
+    """Whether the last position alone is scored, so that full attention sees no answer."""
 
 
 class Task(Config):
@@ -61,12 +69,24 @@ class Task(Config):
                 "memory: take fewer."
             ) from error
         prompt = self.draw(batch, points, generator)
-        if (prompt.batch, prompt.points) != (batch, points):
+        fits = prompt.points <= points if self.form.varies else prompt.points == points
+        if prompt.batch != batch or not fits:
             raise PromptError(
                 f"{type(self).__name__} drew {prompt.batch} prompts of {prompt.points} points, "
                 f"asked for {batch} of {points}: its draw is wrong."
             )
         return prompt
+
+    def held_out(self, batch: int, points: int, *, generator: torch.Generator) -> Prompt:
+        """Prompts to evaluate on; a task of real data has others here than `sample` draws from."""
+        return self.sample(batch, points, generator=generator)
+
+    def data_digest(self) -> str | None:
+        """What tells its data from others, for a task of real data; None where all is drawn.
+
+        A run keeps it, and does not go on with other data.
+        """
+        return None
 
     @property
     def form(self) -> PromptForm:
@@ -76,6 +96,10 @@ class Task(Config):
     @property
     def most_points(self) -> int | None:
         """The most points that a prompt can have; None if there is no limit."""
+        return None
+
+    def tokenizer_text(self) -> str | None:
+        """The tokeniser of its texts, as JSON, which a run keeps; None where it has no texts."""
         return None
 
     @property

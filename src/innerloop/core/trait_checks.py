@@ -16,7 +16,12 @@ DRAWS = 4
 
 
 def check_causal(learner: AnyLearner, setting: Setting) -> None:
-    """Causal: `read` does not peek without being run on expanded prefixes; not causal: it does."""
+    """Causal: `read` does not peek without being run on expanded prefixes; not causal: it does.
+
+    A learner that answers at the end alone has nothing after its answer to peek at.
+    """
+    if learner.answers_at_end and not learner.traits.causal:
+        return
 
     def moved(prompt: Prompt, setting: Setting) -> float:
         answer = raw(learner, prompt)  # (B, n, k)
@@ -28,8 +33,8 @@ def check_causal(learner: AnyLearner, setting: Setting) -> None:
 
 def check_order(learner: AnyLearner, setting: Setting) -> None:
     """Examples in reverse: the prediction at the last point stays, or moves if not promised."""
-    if setting.layout == "stream":
-        return  # The order of a stream is what it says.
+    if setting.layout != "pairs":
+        return  # The order of a stream, or of a text, is what it says.
 
     def moved(prompt: Prompt, setting: Setting) -> float:
         order = torch.arange(prompt.points)  # (n,)
@@ -42,8 +47,8 @@ def check_order(learner: AnyLearner, setting: Setting) -> None:
 
 def check_rotation(learner: AnyLearner, setting: Setting) -> None:
     """Inputs rotated by one orthogonal matrix: the predictions stay, or move if not promised."""
-    if setting.layout == "stream":
-        return  # A stream's outputs are its inputs: they turn with them.
+    if setting.layout != "pairs":
+        return  # A stream's outputs are its inputs: they turn with them. Tokens do not turn.
 
     def moved(prompt: Prompt, setting: Setting) -> float:
         square = setting.normal(setting.generator(purpose=4), prompt.dims, prompt.dims).double()
@@ -58,8 +63,8 @@ def check_rotation(learner: AnyLearner, setting: Setting) -> None:
 
 def check_linearity(learner: AnyLearner, setting: Setting) -> None:
     """The answer to y + 2 z is the answer to y plus twice that to z, or is not if not promised."""
-    if setting.layout == "stream":
-        return  # A stream's outputs are inputs as well.
+    if setting.layout != "pairs":
+        return  # A stream's outputs are inputs as well, and the outputs of a text are not read.
 
     def moved(prompt: Prompt, setting: Setting) -> float:
         z = setting.normal(setting.generator(purpose=3), *prompt.ys.shape)  # (B, n, k)

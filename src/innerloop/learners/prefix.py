@@ -26,6 +26,7 @@ class LinearLearner(Learner[State]):
     """
 
     steps = 0
+    answers_at_end = True
 
     def step(self, prompt: Prompt, state: State, k: int) -> State:
         """Nothing is left to do."""
@@ -47,10 +48,11 @@ class LinearLearner(Learner[State]):
 
 
 def read_linear(prompt: Prompt, weights: Tensor) -> Tensor:
-    """Predictions (B, n, k) or (B, n, q, k) of weights (B, n, d, k), in the prompt's type."""
+    """Predictions (B, n, k) or (B, n or 1, q, k) of weights (B, n, d, k), in the prompt's type."""
     if prompt.queries is None:
         answer = (prompt.xs.double()[..., None] * weights).sum(dim=2)  # (B, n, k)
         return answer.to(prompt.xs.dtype)
+    weights = weights[:, -prompt.queries.shape[1] :]  # (B, n or 1, d, k)
     rows = rows_within_budget(tensor_bytes(*prompt.queries.shape[1:]))
     parts = [
         (asked.double() @ part).to(asked.dtype)  # (R, n, q, k)

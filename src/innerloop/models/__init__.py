@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from innerloop.models.imports import import_garg, import_yang
     from innerloop.models.linear_looped import LinearLoopedConfig, LinearLoopedTransformer
     from innerloop.models.lstm import LSTM, LSTMConfig
+    from innerloop.models.pretrained import pretrained
     from innerloop.models.table import MODELS, ModelConfig, build
+    from innerloop.models.tabular import TabularConfig, TabularTransformer
+    from innerloop.models.text import TextConfig, TextModel
     from innerloop.models.transformer import InContextTransformer, TransformerConfig
     from innerloop.models.wrap import wrap
     from innerloop.models.wrapped import WrappedModule
@@ -26,12 +29,17 @@ __all__ = [
     "Loop",
     "ModelConfig",
     "Stack",
+    "TabularConfig",
+    "TabularTransformer",
+    "TextConfig",
+    "TextModel",
     "TransformerConfig",
     "WrappedModule",
     "build",
     "import_garg",
     "import_yang",
     "load",
+    "pretrained",
     "save",
     "wrap",
 ]

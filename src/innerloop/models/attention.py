@@ -47,9 +47,9 @@ class Attention(nn.Module):
 
     def forward(self, hidden: Hidden, visible: Visible) -> Hidden:
         """What each token and each query takes from the tokens that it sees."""
-        queries, keys, values = self._split(self.inward(hidden.tokens))  # (B, h, T, s) each
-        taken = self._among_tokens(queries, keys, values)  # (B, h, T, s)
-        tokens = self.outward(taken.transpose(1, 2).flatten(2))  # (B, T, D)
+        queries, keys, values = self.split(hidden.tokens)  # (B, h, T, s) each
+        taken = self._among_tokens(queries, keys, values, visible.padding)  # (B, h, T, s)
+        tokens = self.join(taken)  # (B, T, D)
         if hidden.asked is None:
             return Hidden(tokens)
         if not self.causal:
@@ -58,14 +58,24 @@ class Attention(nn.Module):
             )
         return Hidden(tokens, self._asked(hidden.asked, keys, values, visible))
 
-    def _split(self, inner: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values (B, h, T, s) of (B, T, 3 h s)."""
+    def split(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values (B, h, T, s) of tokens (B, T, D)."""
+        inner = self.inward(tokens)  # (B, T, 3 h s)
         parts = inner.unflatten(-1, (3, self.heads, self.head_size))  # (B, T, 3, h, s)
         queries, keys, values = parts.permute(2, 0, 3, 1, 4).unbind(0)
         return queries, keys, values
 
-    def _among_tokens(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    def join(self, taken: Tensor) -> Tensor:
+        """What all heads have taken (B, h, T, s), as a change of the tokens: (B, T, D)."""
+        return self.outward(taken.transpose(1, 2).flatten(2))
+
+    def _among_tokens(
+        self, queries: Tensor, keys: Tensor, values: Tensor, padding: Tensor | None
+    ) -> Tensor:
         """What the tokens take from each other: (B, h, T, s)."""
+        if padding is not None and not self.causal:
+            # Nobody sees the tokens that are padding.
+            return self._masked(queries, keys, values, ~padding[:, None, None])
         if self.kind == "softmax":
             return functional.scaled_dot_product_attention(
                 queries, keys, values, is_causal=self.causal, scale=self.scale
@@ -83,9 +93,34 @@ class Attention(nn.Module):
             seen = torch.arange(1, length + 1, dtype=keys.dtype, device=keys.device)[:, None]
         return scores, seen if self.divisor is None else self.divisor
 
+    def after(
+        self, tokens: Tensor, earlier: tuple[Tensor, Tensor] | None, seen: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """What new tokens (B, m, D) take, and the keys and values (B, h, t + m, s) to keep.
+
+        `earlier` are those of the t tokens before; `seen` (B, m, t + m) says which tokens each new
+        one sees.
+        """
+        queries, keys, values = self.split(tokens)  # (B, h, m, s) each
+        if earlier is not None:
+            keys = torch.cat([earlier[0], keys], dim=2)  # (B, h, t + m, s)
+            values = torch.cat([earlier[1], values], dim=2)  # (B, h, t + m, s)
+        taken = self._masked(queries, keys, values, seen[:, None])  # (B, h, m, s)
+        return self.join(taken), (keys, values)
+
+    def _masked(self, queries: Tensor, keys: Tensor, values: Tensor, seen: Tensor) -> Tensor:
+        """What queries (B, h, m, s) take from the tokens that they see, (B, 1, m or 1, T) bool."""
+        if self.kind == "softmax":
+            return functional.scaled_dot_product_attention(
+                queries, keys, values, attn_mask=seen, scale=self.scale
+            )
+        scores = self._activate(self.scale * queries @ keys.mT) * seen  # (B, h, m, T)
+        divisor = seen.sum(-1, keepdim=True) if self.divisor is None else self.divisor
+        return scores @ values / divisor
+
     def pattern(self, tokens: Tensor) -> Tensor:
         """How much each token of (B, T, D) looks at each: (B, h, T, T), row by row."""
-        queries, keys, _ = self._split(self.inward(tokens))  # (B, h, T, s) each
+        queries, keys, _ = self.split(tokens)  # (B, h, T, s) each
         if self.kind != "softmax":
             scores, divisor = self._scores(queries, keys)  # (B, h, T, T), (T, 1)
             return scores / divisor
@@ -112,12 +147,11 @@ class Attention(nn.Module):
         parts: list[Tensor] = []
         for start in range(0, points, rows):
             those = range(start, min(start + rows, points))
-            inner = self.inward(asked[:, those.start : those.stop].flatten(1, 2))  # (B, p q, 3hs)
-            own = self._split(inner)  # (B, h, p q, s) each
+            own = self.split(asked[:, those.start : those.stop].flatten(1, 2))  # (B, h, p q, s)
             seen = visible.counts(those, asked.device).repeat_interleave(number)  # (p q,)
             most = visible.count(those.stop - 1)
             taken = self._from_tokens(own, keys[:, :, :most], values[:, :, :most], seen)
-            mixed = self.outward(taken.transpose(1, 2).flatten(2))  # (B, p q, D)
+            mixed = self.join(taken)  # (B, p q, D)
             parts.append(mixed.unflatten(1, (len(those), number)))  # (B, p, q, D)
         return torch.cat(parts, dim=1)
 

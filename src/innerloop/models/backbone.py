@@ -242,39 +242,52 @@ class Backbone(nn.Module):
         self.final_norm = make_norm(shape, outside)
 
     def begin(
-        self, embedded: Hidden, visible: Visible, *, run: RunBlocks | None = None
+        self,
+        embedded: Hidden,
+        visible: Visible,
+        *,
+        run: RunBlocks | None = None,
+        places: Tensor | None = None,
     ) -> BackboneState:
         """The state before the first step: positions, the pre-transformer, what is injected.
 
-        `run` may apply the blocks of the pre-transformer in another way than torch does.
+        `run`, here and in `step` and `end`, may apply blocks in another way than torch does; tokens
+        that are not 0, 1, .. have their `places` (B, T) given.
         """
-        positions = self._positions_of(embedded, visible)
+        positions = self._positions_of(embedded, visible, places)
         if len(self.pre):
             run = self._run if run is None else run
             embedded, positions = run(self.pre, embedded.plus(positions), visible), None
         return self.shape.start(embedded, positions)
 
-    def step(self, state: BackboneState, k: int, visible: Visible) -> BackboneState:
+    def step(
+        self, state: BackboneState, k: int, visible: Visible, *, run: RunBlocks | None = None
+    ) -> BackboneState:
         """The state after step k: some blocks of a stack, all blocks of a loop."""
         blocks = list(self.blocks)[self.shape.blocks_of_step(k)]
-        hidden = self._run(blocks, state.entering(), visible)
+        hidden = (self._run if run is None else run)(blocks, state.entering(), visible)
         return replace(state, now=hidden.map(self.loop_norm))
 
-    def end(self, state: BackboneState, visible: Visible) -> Hidden:
+    def end(
+        self, state: BackboneState, visible: Visible, *, run: RunBlocks | None = None
+    ) -> Hidden:
         """What the post-transformer and the final norm make of the state."""
-        return self._run(self.post, state.now, visible).map(self.final_norm)
+        run = self._run if run is None else run
+        return run(self.post, state.now, visible).map(self.final_norm)
 
-    def _positions_of(self, hidden: Hidden, visible: Visible) -> Hidden | None:
+    def _positions_of(
+        self, hidden: Hidden, visible: Visible, places: Tensor | None
+    ) -> Hidden | None:
         """The vectors to add: tokens (T, D), queries (n, 1, D) that of the x that they replace."""
         if self.positions is None:
             return None
-        length = hidden.tokens.shape[1]
+        length = hidden.tokens.shape[1] if places is None else int(places.max()) + 1
         if length > len(self.positions):
             raise PromptError(
                 f"the prompt has {length} tokens, the model has positions for "
                 f"{len(self.positions)}: take fewer points, or a model made for more."
             )
-        tokens = self.positions[:length]  # (T, D)
+        tokens = self.positions[:length] if places is None else self.positions[places]  # (.., T, D)
         if hidden.asked is None:
             return Hidden(tokens)
         place = visible.counts(range(hidden.asked.shape[1]), tokens.device)  # (n,)

@@ -106,7 +106,10 @@ class Block(nn.Module):
 
     def forward(self, hidden: Hidden, visible: Visible) -> Hidden:
         """The hidden states after the block."""
-        change = self.attention(hidden.map(self.attention_norm), visible)
+        return self.finish(hidden, self.attention(hidden.map(self.attention_norm), visible))
+
+    def finish(self, hidden: Hidden, change: Hidden) -> Hidden:
+        """The hidden states after the block, once attention has its change."""
         hidden = hidden.map(torch.add, change)
         if self.mlp is None:
             return hidden

@@ -52,10 +52,10 @@ class PromptEmbedding(nn.Module):
         """Tokens before x_0."""
         return 0 if self.start is None else 1
 
-    @property
-    def visible(self) -> Visible:
-        """How many tokens stand before each x."""
-        return Visible(first=self.first, stride=self.stride)
+    def visible(self, prompt: Prompt) -> Visible:
+        """How many tokens stand before each x that is asked at: all of them, or the last."""
+        before = prompt.points - prompt.asked.shape[1]
+        return Visible(first=self.first + self.stride * before, stride=self.stride)
 
     def tokens(self, points: int) -> int:
         """T, the tokens of a prompt."""

@@ -31,10 +31,13 @@ class Hidden:
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """How many tokens a query sees: those of point i see the first `first + stride * i`."""
+    """What is seen: the queries of point i see the first `first + stride * i` tokens."""
 
     first: int = 0
     stride: int = 1
+    padding: Tensor | None = None
+    """(B, T) bool: tokens that full attention must not see; None: there are none. At the end of a
+    prompt a causal token does not see them anyway."""
 
     def count(self, point: int) -> int:
         """The tokens that the queries of a point see."""

@@ -23,7 +23,7 @@ from innerloop.core.iterate import iterate
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
 from innerloop.core.state_parts import HiddenStates, MovingPart
-from innerloop.models.model import Head, Model, initialise
+from innerloop.models.model import Head, Model, expect_config, initialise
 from innerloop.models.settings import BACKWARD, ModelSettings, Spread
 
 
@@ -31,7 +31,7 @@ class LinearLoopedConfig(ModelSettings):
     """All that a `LinearLoopedTransformer` is but its weights."""
 
     kind: Literal["linear-looped"] = Field(
-        default="linear-looped", description="the model: transformer, lstm or linear-looped"
+        default="linear-looped", description="the model: transformer, lstm, linear-looped or text"
     )
     dims: int = Field(ge=1, description="dimensions of an input")
     loops: int = Field(default=20, ge=1, description="loops that it is trained with")
@@ -62,11 +62,13 @@ class LinearLoopedTransformer(Model[Tensor, LinearLoopedConfig]):
 
     head: Head = "regression"
     looped = True
+    answers_at_end = True
 
     def __init__(
         self, config: LinearLoopedConfig, *, generator: torch.Generator | None = None
     ) -> None:
         """Weights are drawn from the generator; without one, from a seed of 0."""
+        expect_config(config, LinearLoopedConfig)
         super().__init__()
         self.config = config
         self.steps = config.loops
@@ -127,8 +129,8 @@ class LinearLoopedTransformer(Model[Tensor, LinearLoopedConfig]):
 
     def outputs(self, prompt: Prompt, state: Tensor) -> Tensor:
         """-x . q, at x_i (B, n, k) or at the queries (B, n, q, k)."""
-        weights = self._weights(state)  # (B, n, d, k)
-        answers = prompt.asked.to(weights) @ weights  # (B, n, q, k)
+        weights = self._weights(state)[:, -prompt.asked.shape[1] :]  # (B, n or 1, d, k)
+        answers = prompt.asked.to(weights) @ weights  # (B, n or 1, q, k)
         return answers.squeeze(2) if prompt.queries is None else answers
 
     def weights(self, prompt: Prompt, state: Tensor | None = None) -> Tensor:
@@ -146,7 +148,7 @@ class LinearLoopedTransformer(Model[Tensor, LinearLoopedConfig]):
         """
 
         def products(prompt: Prompt, state: Tensor) -> Tensor:
-            weights = self._weights(state)  # (B, n, d, k)
+            weights = self._weights(state)[:, -prompt.asked.shape[1] :]  # (B, n or 1, d, k)
             asked = prompt.asked.to(weights)  # (B, n, q, d)
             each = (asked[..., None] * weights[:, :, None]).flatten(3)  # (B, n, q, d k)
             return each.squeeze(2) if prompt.queries is None else each

@@ -18,7 +18,7 @@ from innerloop.core.prompt import Layout, Prompt
 from innerloop.core.state_parts import HiddenStates
 from innerloop.models.embedding import OutputPlace, PromptEmbedding
 from innerloop.models.hidden import Hidden
-from innerloop.models.model import Head, Model, initialise
+from innerloop.models.model import Head, Model, expect_config, initialise
 from innerloop.models.settings import BACKWARD, ModelSettings
 from innerloop.models.taps import input_tap
 
@@ -27,7 +27,7 @@ class LSTMConfig(ModelSettings):
     """All that an `LSTM` is but its weights; the defaults are those of Fu et al. (2023)."""
 
     kind: Literal["lstm"] = Field(
-        default="lstm", description="the model: transformer, lstm or linear-looped"
+        default="lstm", description="the model: transformer, lstm, linear-looped or text"
     )
     dims: int = Field(ge=1, description="dimensions of an input")
     outputs: int = Field(default=1, ge=1, description="outputs of a point")
@@ -64,6 +64,7 @@ class LSTM(Model[Hidden, LSTMConfig]):
 
     def __init__(self, config: LSTMConfig, *, generator: torch.Generator | None = None) -> None:
         """Weights are drawn from the generator; without one, from a seed of 0."""
+        expect_config(config, LSTMConfig)
         super().__init__()
         self.config = config
         self.head = config.head

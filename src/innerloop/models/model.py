@@ -1,6 +1,7 @@
 """What all trainable learners share."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, Generic, Literal, TypeVar
 
 import torch
@@ -8,14 +9,29 @@ from torch import Tensor, nn
 
 from innerloop.core.arguments import expect_generator
 from innerloop.core.config import Config
+from innerloop.core.errors import ConfigurationError
 from innerloop.core.learner import Learner
 from innerloop.core.prompt import Prompt
 from innerloop.models.settings import Spread
 
 State = TypeVar("State")
 Settings = TypeVar("Settings", bound=Config)
-Head = Literal["regression", "binary", "classes"]
-"""regression: the outputs themselves; binary: labels -1 and 1; classes: one output per class."""
+Head = Literal["regression", "binary", "classes", "gaussian", "tokens"]
+"""regression: the outputs themselves; binary: labels -1 and 1; classes: one output per class, which
+a one-hot y has as well; gaussian: a mean per output, then a log-variance per output; tokens: one
+output per class, of which y is the number."""
+
+
+def expect_config(value: Any, kind: type[Config]) -> None:
+    """Refuse what is not a model's configuration, and say how to make one."""
+    if isinstance(value, kind):
+        return
+    hint = f"make one, {kind.__name__}(dims=5, ..)"
+    if isinstance(value, Mapping):
+        hint = f"make one of it, {kind.__name__}(**settings)"
+    raise ConfigurationError(
+        f"config is a {type(value).__name__}, expected a {kind.__name__}: {hint}."
+    )
 
 
 class Model(nn.Module, Learner[State], Generic[State, Settings]):
@@ -36,8 +52,12 @@ class Model(nn.Module, Learner[State], Generic[State, Settings]):
     def outputs(self, prompt: Prompt, state: State) -> Tensor:
         """What the readout gives at x_i (B, n, k) or at the queries (B, n, q, k).
 
-        Predictions for regression; logits for classes and binary labels.
+        Predictions for regression; logits for tokens, classes and binary labels.
         """
+
+    def scored_outputs(self, prompt: Prompt, state: State) -> Tensor:
+        """The outputs at the positions that count, in order: (questions, k)."""
+        return self.outputs(prompt, state)[prompt.scored]
 
     @abstractmethod
     def matrices(self) -> list[nn.Parameter]:
@@ -52,7 +72,11 @@ class Model(nn.Module, Learner[State], Generic[State, Settings]):
         initialise(self, spread=spread, generator=generator)
 
     def read(self, prompt: Prompt, state: State) -> Tensor:
-        """Predictions: the outputs, the expected label, or the probabilities of the classes."""
+        """Predictions, as the head has it.
+
+        The outputs or their means, the expected label, the probabilities of the classes, or the
+        number of the most likely one.
+        """
         outputs = self.outputs(prompt, state)  # (B, n[, q], k)
         return predictions(outputs, self.head).to(prompt.xs.dtype)
 
@@ -81,6 +105,10 @@ def predictions(outputs: Tensor, head: Head) -> Tensor:
         return torch.tanh(outputs / 2)
     if head == "classes":
         return outputs.softmax(-1)
+    if head == "gaussian":
+        return outputs.chunk(2, dim=-1)[0]
+    if head == "tokens":
+        return outputs.argmax(-1, keepdim=True).to(outputs.dtype)
     return outputs
 
 

@@ -11,9 +11,11 @@ from innerloop.core.explain import explain
 from innerloop.models.linear_looped import LinearLoopedConfig, LinearLoopedTransformer
 from innerloop.models.lstm import LSTM, LSTMConfig
 from innerloop.models.model import AnyModel
+from innerloop.models.tabular import TabularConfig, TabularTransformer
+from innerloop.models.text import TextConfig, TextModel
 from innerloop.models.transformer import InContextTransformer, TransformerConfig
 
-AnyModelConfig = TransformerConfig | LSTMConfig | LinearLoopedConfig
+AnyModelConfig = TransformerConfig | LSTMConfig | LinearLoopedConfig | TabularConfig | TextConfig
 ModelConfig = Annotated[AnyModelConfig, Field(discriminator="kind")]
 """The configuration of any model, by its kind: for a field of another configuration."""
 
@@ -25,6 +27,8 @@ MODELS: dict[str, type[Any]] = {
     "transformer": InContextTransformer,
     "lstm": LSTM,
     "linear-looped": LinearLoopedTransformer,
+    "tabular": TabularTransformer,
+    "text": TextModel,
 }
 """Every model, by the kind of its configuration."""
 

@@ -22,7 +22,7 @@ from innerloop.models.backbone import (
 )
 from innerloop.models.embedding import OutputPlace, PromptEmbedding
 from innerloop.models.hidden import Hidden
-from innerloop.models.model import Head, Model, initialise
+from innerloop.models.model import Head, Model, expect_config, initialise
 from innerloop.models.settings import ModelSettings
 from innerloop.models.taps import input_tap, transformer_taps
 
@@ -31,7 +31,7 @@ class TransformerConfig(ModelSettings):
     """All that an `InContextTransformer` is but its weights."""
 
     kind: Literal["transformer"] = Field(
-        default="transformer", description="the model: transformer, lstm or linear-looped"
+        default="transformer", description="the model: transformer, lstm, linear-looped or text"
     )
     label: str = Field(default="", description="what tables call it; empty: what it is made of")
     dims: int = Field(ge=1, description="dimensions of an input")
@@ -55,7 +55,9 @@ class TransformerConfig(ModelSettings):
     )
 
     @model_validator(mode="after")
-    def _check_stream(self) -> "TransformerConfig":
+    def _check_layout(self) -> "TransformerConfig":
+        if self.layout == "tokens":
+            raise ValueError("this model reads numbers, not tokens: take the kind 'text'")
         if self.layout == "stream" and self.outputs != self.dims:
             raise ValueError(
                 f"a stream of {self.dims} dimensions has {self.outputs} outputs: "
@@ -97,6 +99,7 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
         self, config: TransformerConfig, *, generator: torch.Generator | None = None
     ) -> None:
         """Weights are drawn from the generator; without one, from a seed of 0."""
+        expect_config(config, TransformerConfig)
         super().__init__()
         self.config = config
         self.head = config.head
@@ -105,6 +108,7 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
         full = config.backbone.mask == "full"
         # Without positions full attention sees a set. Nothing else is promised of learned weights.
         self.traits = Traits(causal=not full, order_invariant=full and not config.positions)
+        self.answers_at_end = not full
         width = config.backbone.width
         self.embedding = PromptEmbedding(
             dims=config.dims,
@@ -127,7 +131,7 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
 
     def init(self, prompt: Prompt) -> BackboneState:
         """Embed, add positions, apply the pre-transformer."""
-        return self.backbone.begin(self.embed(prompt), self.embedding.visible)
+        return self.backbone.begin(self.embed(prompt), self.embedding.visible(prompt))
 
     def embed(self, prompt: Prompt) -> Hidden:
         """The embedded prompt, once it is known to be within the bounds of the model."""
@@ -142,7 +146,7 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
 
     def step(self, prompt: Prompt, state: BackboneState, k: int) -> BackboneState:
         """Block k of a stack, or one more loop."""
-        return self.backbone.step(state, k, self.embedding.visible)
+        return self.backbone.step(state, k, self.embedding.visible(prompt))
 
     def outputs(self, prompt: Prompt, state: BackboneState) -> Tensor:
         """The readout of what the post-transformer and the final norm make of the state."""
@@ -160,7 +164,7 @@ class InContextTransformer(Model[BackboneState, TransformerConfig]):
 
     def _readout_inputs(self, prompt: Prompt, state: BackboneState) -> Tensor:
         """What the post-transformer and the final norm make of the x tokens or the queries."""
-        hidden = self.backbone.end(state, self.embedding.visible)
+        hidden = self.backbone.end(state, self.embedding.visible(prompt))
         if hidden.asked is not None:
             return hidden.asked  # (B, n, q, D)
         return self.embedding.inputs(hidden.tokens)  # (B, n, D)

@@ -138,6 +138,11 @@ class WrappedModule(Learner[WrappedState]):
 
         return Components(taps=taps)
 
+    @property
+    def computes_in(self) -> torch.dtype:
+        """The type of the module's parameters; a module without any computes in the prompt's."""
+        return type_of(self._modules)[0] or super().computes_in
+
     def bytes_per_prompt(self, prompt: Prompt) -> int:
         """Hidden states of all layers, and the scores and units of one, roughly."""
         tokens, width = 2 * prompt.points, width_of(self._modules)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from innerloop.report.words import SIGNS, VERDICTS, count, measured, number
+from innerloop.report.words import SIGNS, count, measured, number, verdicts
 from innerloop.studies.claim import Judged
 from innerloop.studies.result import Result
 
@@ -78,15 +78,10 @@ def blocks(results: Sequence[Result]) -> list[str]:
     trained = [judged.verdict for judged in claims if not judged.claim.exact]
     decided = [verdict for verdict in trained if verdict in DECIDED]
     return [
-        f"{count(len(exact), 'exact claim')}: {_counts(exact)}",
+        f"{count(len(exact), 'exact claim')}: {verdicts(Counter(exact))}",
         f"{count(len(decided), 'claim')} about trained models, three seeds or more: "
-        f"{_counts(decided)}",
+        f"{verdicts(Counter(decided))}",
         f"{count(trained.count('exploratory'), 'claim')} exploratory: fewer than three seeds",
         f"{count(trained.count('not at this size'), 'claim')} not decided at this size: the models "
         "have not learned enough for anything to follow",
     ]
-
-
-def _counts(verdicts: Sequence[str]) -> str:
-    number = Counter(verdicts)
-    return ", ".join(f"{number[one]} {one}" for one in VERDICTS if number[one]) or "none"

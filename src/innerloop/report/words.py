@@ -106,12 +106,14 @@ def tally(results: Sequence[Result]) -> str:
     for name, exact in (("Exact", True), ("Trained", False)):
         number = Counter(judged.verdict for judged in claims if judged.claim.exact == exact)
         if number:
-            blocks.append(f"{name}: " + ", ".join(_counts(number)))
+            blocks.append(f"{name}: {verdicts(number)}")
     return ". ".join(blocks)
 
 
-def _counts(number: Mapping[str, int]) -> list[str]:
-    return [f"{number[verdict]} {verdict}" for verdict in VERDICTS if number.get(verdict)]
+def verdicts(number: Mapping[str, int]) -> str:
+    """`3 confirmed, 1 exploratory`; `none` without any."""
+    some = [f"{number[verdict]} {verdict}" for verdict in VERDICTS if number.get(verdict)]
+    return ", ".join(some) or "none"
 
 
 def scales(results: Sequence[Result]) -> str:

@@ -4,9 +4,13 @@ A study is measured on them as on its own models. A criterion that they meet as 
 """
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
-from innerloop.core.learner import Learner
+from torch import Tensor
+
+from innerloop.core.learner import Learner, OneShot, Traits
+from innerloop.core.prompt import Prompt
 from innerloop.studies.lab import Lab, Null
 
 
@@ -35,3 +39,18 @@ def swapped(places: Mapping[str, str]) -> Null:
 def instead(learner: Callable[[Lab, str], Learner[Any]], *labels: str) -> Null:
     """In the places of some labels, or of all, a learner that is made for the lab and the label."""
     return lambda lab: {label: learner(lab, label) for label in labels or lab.labels}
+
+
+class RightAnswers(OneShot):
+    """Knows the class: of it no sentence about a best model is true but that it is right."""
+
+    traits = Traits(linear_in_y=True)
+
+    @cached_property
+    def name(self) -> str:
+        """What it has."""
+        return "right answers"
+
+    def init(self, prompt: Prompt) -> Tensor:
+        """What is asked for."""
+        return prompt.ys

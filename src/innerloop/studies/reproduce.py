@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from innerloop.core.errors import InnerloopError
+from innerloop.data.reading import MissingDataError, require_here
 from innerloop.studies.board import Board, Job, Progress
 from innerloop.studies.processes import address, side_by_side
 from innerloop.studies.result import Result, find_result, place, read_result, refusal
@@ -26,6 +27,8 @@ class Outcome:
     result: Result | None
     error: str = ""
     """Why there is no result, in a sentence."""
+    skipped: bool = False
+    """Whether its data are not here, so that nothing was tried."""
     known: bool = False
     """Whether the result was there already, of the same code and runs, with no fewer seeds."""
 
@@ -37,7 +40,7 @@ class Plan:
     known: tuple[Outcome, ...]
     """Of the studies whose results are there already."""
     refused: tuple[Outcome, ...]
-    """Of the studies whose results of other seeds would be lost."""
+    """Of the studies whose results of other seeds would be lost, or whose data are not here."""
     board: Board
     """The jobs of the others."""
 
@@ -67,10 +70,22 @@ def make_plan(
             known.append(Outcome(study=study, result=result, known=True))
         elif lost is not None:
             refused.append(Outcome(study=study, result=None, error=lost))
+        elif missing := _missing_data(study, scale):
+            refused.append(Outcome(study=study, result=None, error=missing, skipped=True))
         else:
             left.append(study)
     board = Board.of(left, scale=scale, seeds=seeds, store=store)
     return Plan(known=tuple(known), refused=tuple(refused), board=board)
+
+
+def _missing_data(study: Study, scale: Scale) -> str:
+    """The sentence of the first data set that a study needs and that is not here; or nothing."""
+    try:
+        for name in study.data(scale):
+            require_here(name)
+    except MissingDataError as error:
+        return str(error)
+    return ""
 
 
 def reproduce(

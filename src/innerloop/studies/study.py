@@ -37,6 +37,11 @@ def no_runs(scale: Scale) -> Runs:
     return {}
 
 
+def no_data(scale: Scale) -> tuple[str, ...]:
+    """Studies that draw all their prompts."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Findings:
     """All that was measured for a study."""
@@ -93,6 +98,8 @@ class Study:
     """The models that it needs at a scale, by a label of its own; other seeds follow from these."""
     nulls: Mapping[str, Null] = field(default_factory=dict)
     """Learners of which claims are not true, by the names that claims exclude them by."""
+    data: Callable[[Scale], tuple[str, ...]] = no_data
+    """The data sets that it needs at a scale, by name; where one is not here it is skipped."""
     minutes: Mapping[Scale, float]
     """What it takes with its runs, about, at each scale that it has: paper on a GPU, the others on
     two cores."""

@@ -8,7 +8,9 @@ from innerloop.studies.study import Study
 STUDIES: tuple[Study, ...] = (
     yang2024.fig2, yang2024.fig3, yang2024.fig4, yang2024.fig5, yang2024.fig6, yang2024.fig7,
     yang2024.fig8, yang2024.fig9, yang2024.fig10, yang2024.fig11, yang2024.fig16, yang2024.fig17,
+    yang2024.table2,
     gao2025.fig2a, gao2025.fig2b, gao2025.fig2c, gao2025.fig3, gao2025.fig4, gao2025.fig5,
+    gao2025.table1, gao2025.table2,
     gao2025.thm31, gao2025.thm32, gao2025.thm33, gao2025.thm41, gao2025.thm42,
     fu2023.fig1, fu2023.fig3, fu2023.fig4, fu2023.fig5, fu2023.fig7, fu2023.fig9, fu2023.fig14,
     fu2023.fig16, fu2023.thm1, fu2023.b3,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from innerloop.tasks.representation import RepresentationRegression
     from innerloop.tasks.sparse import SparseLinearRegression
     from innerloop.tasks.table import TASKS
+    from innerloop.tasks.tabular import TabularPrompts
     from innerloop.tasks.tree import DecisionTree
     from innerloop.tasks.vector import VectorGeneration
 
@@ -30,6 +31,7 @@ __all__ = [
     "RepresentationAR",
     "RepresentationRegression",
     "SparseLinearRegression",
+    "TabularPrompts",
     "TwoLayerNetwork",
     "VectorGeneration",
     "shifts",

@@ -18,3 +18,8 @@ def signs(generator: torch.Generator, *shape: int, dtype: torch.dtype = torch.fl
     """-1 or +1, with equal probability."""
     bits = torch.randint(2, shape, generator=generator, device=generator.device)
     return (2 * bits - 1).to(dtype)
+
+
+def integers(generator: torch.Generator, low: int, high: int, *shape: int) -> Tensor:
+    """Whole numbers from low to high - 1, each as likely as the others."""
+    return torch.randint(low, high, shape, generator=generator, device=generator.device)

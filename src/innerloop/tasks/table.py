@@ -9,6 +9,8 @@ from innerloop.tasks.network import TwoLayerNetwork
 from innerloop.tasks.quadratic import QuadraticRegression
 from innerloop.tasks.representation import RepresentationRegression
 from innerloop.tasks.sparse import SparseLinearRegression
+from innerloop.tasks.tabular import TabularPrompts
+from innerloop.tasks.tabular_prior import TabularPrior
 from innerloop.tasks.tree import DecisionTree
 from innerloop.tasks.vector import VectorGeneration
 
@@ -23,5 +25,7 @@ TASKS: dict[str, type[Task]] = {
     "representation-ar": RepresentationAR,
     "chain": ChainOfThought,
     "vector": VectorGeneration,
+    "tabular-prior": TabularPrior,
+    "tables": TabularPrompts,
 }
 """By name; the class's own name is understood as well."""

@@ -17,7 +17,7 @@ from innerloop.training.curriculum import Curriculum, LoopSchedule
 from innerloop.training.optimizer import PRESETS, Optimizer
 from innerloop.training.task_field import TaskField, read_task, task_name
 
-FOLLOWS_TASK = ("dims", "outputs", "points", "layout")
+FOLLOWS_TASK = ("dims", "outputs", "points", "layout", "vocabulary", "classes")
 """Settings of a model that its task decides: left out, they are filled in."""
 _CHANGES_NOTHING = {"save_every"}
 """Neither weights nor metrics depend on it; all other settings are part of the key."""
@@ -57,6 +57,9 @@ class RunConfig(Config):
     )
     loops: LoopSchedule = Field(default_factory=LoopSchedule, description="how b grows")
     curriculum: Curriculum = Field(default_factory=Curriculum, description="how prompts grow")
+    label_smoothing: FiniteFloat = Field(
+        default=0.0, ge=0, lt=1, description="the share of a target that all classes divide"
+    )
     pool: int | None = Field(
         default=None, ge=1, description="number of distinct prompts; None: fresh ones at each step"
     )
@@ -172,7 +175,8 @@ def sizes_of(task: Task, points: int | str) -> dict[str, Any]:
     """What a model must be made for to read prompts of a task, by the names in FOLLOWS_TASK."""
     form = task.form
     return {
-        "dims": form.dims, "outputs": form.outputs, "points": points, "layout": form.layout
+        "dims": form.dims, "outputs": form.outputs, "points": points, "layout": form.layout,
+        "vocabulary": form.vocabulary, "classes": form.classes,
     }  # fmt: skip
 
 
@@ -202,7 +206,13 @@ def _misfit(config: RunConfig) -> str | None:
             "model.head is 'classes', which needs outputs that are one-hot classes, and no task "
             "has them yet: take 'regression', or 'binary' with the task classification"
         )
-    if config.model.sees_answers:
+    if (config.model.head == "tokens") != bool(config.task.form.classes):
+        wanted = "'tokens'" if config.task.form.classes else "another head, such as 'regression'"
+        return (
+            f"model.head is {config.model.head!r}, which does not fit the outputs of "
+            f"{config.task_name}: take {wanted}"
+        )
+    if config.model.sees_answers and not config.task.form.asks_at_end:
         return (
             "model.backbone.mask is 'full': such a model would see the answers that it is trained "
             "to give, take 'causal'"

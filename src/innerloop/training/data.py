@@ -61,12 +61,12 @@ class Prompts:
         self.config = config
         self.pool: Prompt | None = None
         if config.pool is not None:
-            self.pool = _many(config, config.pool, seed=config.seed, purpose="pool")
+            self.pool = _pool(config, config.pool)
 
     def at(self, step: int, rank: int = 0) -> Prompt:
         """The batch * accumulate prompts of a step (from 0), for one of several workers.
 
-        Without their truth, which no model may see.
+        Without what no model may see of their truth.
         """
         config = self.config
         number = config.batch * config.accumulate
@@ -78,23 +78,29 @@ class Prompts:
         task: Task = config.task
         if sizes.dims < task.dims:
             task = Truncated(task=task, active=sizes.dims)
-        prompt = task.sample(number, sizes.points, generator=generator)
-        return replace(prompt, truth={})
+        return _for_training(task.sample(number, sizes.points, generator=generator))
 
 
 def held_out(config: RunConfig) -> Prompt:
     """The prompts that a run is evaluated on: the same for all seeds, never trained on."""
-    return _many(config, HELD_OUT, seed=0, purpose="held out")
+    generator = generator_for(0, "held out")
+    return _for_training(config.task.held_out(HELD_OUT, config.points, generator=generator))
 
 
-def _many(config: RunConfig, number: int, *, seed: int, purpose: str) -> Prompt:
-    """So many prompts, fixed by the seed, without their truth.
+def _pool(config: RunConfig, number: int) -> Prompt:
+    """So many prompts, fixed by the run's seed.
 
     A few thousand are drawn at a time, as some tasks take more memory than they leave.
     """
     parts: list[Prompt] = []
     for some in slices(number, _AT_ONCE):
-        generator = generator_for(seed, purpose, some.start)
+        generator = generator_for(config.seed, "pool", some.start)
         prompt = config.task.sample(some.stop - some.start, config.points, generator=generator)
-        parts.append(replace(prompt, truth={}))
+        parts.append(_for_training(prompt))
     return Prompt.cat(parts)
+
+
+def _for_training(prompt: Prompt) -> Prompt:
+    """The prompt without its truth, but for the answers to its queries, which the loss needs."""
+    truth = {name: value for name, value in prompt.truth.items() if name == "query_ys"}
+    return replace(prompt, truth=truth)

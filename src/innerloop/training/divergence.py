@@ -36,9 +36,11 @@ class Divergence:
     """
 
     def __init__(self, head: Head, outputs: int) -> None:
-        self.nothing = {"regression": 1.0, "binary": math.log(2), "classes": math.log(outputs)}[
-            head
-        ]
+        several = math.log(outputs)
+        self.nothing = {
+            "regression": 1.0, "gaussian": 1.0, "binary": math.log(2), "classes": several,
+            "tokens": several,
+        }[head]  # fmt: skip
         self.first = 0.0
         self.mean = 0.0
         self.weight = 0.0

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.task import Task
+from innerloop.language.classification import TextClassification
 from innerloop.tasks.autoregression import RepresentationAR
 from innerloop.tasks.chain import ChainOfThought
 from innerloop.tasks.classification import LinearClassification
@@ -16,10 +17,13 @@ from innerloop.tasks.linear import LinearRegression
 from innerloop.tasks.network import TwoLayerNetwork
 from innerloop.tasks.representation import RepresentationRegression
 from innerloop.tasks.sparse import SparseLinearRegression
+from innerloop.tasks.tabular import TabularPrompts
+from innerloop.tasks.tabular_prior import TabularPrior
 from innerloop.tasks.tree import DecisionTree
 from innerloop.tasks.vector import VectorGeneration
 
 Scale = Literal["smoke", "laptop", "desk", "paper"]
+"""How large a recipe or study is: seconds, minutes, hours, or as in the paper."""
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
 
@@ -167,8 +171,50 @@ CHAIN = Family(
     paper=_paper(ChainOfThought(dims=20, layers=6), points=287),
     stream=True,
 )
+TEXT = Family(
+    smoke=Size(
+        task=TextClassification(dataset="ag_news", vocabulary=500, limit=400), points=16, steps=20,
+        loops=3, window=3, width=16, heads=2, layers=2,
+    ),
+    laptop=Size(
+        task=TextClassification(dataset="ag_news", limit=20_000, dropout=0.3), points=96, steps=900,
+        loops=4, window=4, width=96, heads=4, layers=1,
+    ),
+    desk=Size(
+        task=TextClassification(dataset="ag_news", dropout=0.3), points=128, steps=2000, loops=4,
+        window=4, width=128, heads=4, layers=2,
+    ),
+    # As far as the paper says: 1 head, width 32, 12 layers, (T, delta T) = (10, 10).
+    paper=Size(
+        task=TextClassification(dataset="ag_news"), points=256, steps=100_000, loops=10, window=10,
+        width=32, heads=1, layers=12,
+    ),
+)  # fmt: skip
 VECTOR = Family(
     smoke=_smoke(VectorGeneration(dims=3)),
     laptop=Size(task=VectorGeneration(dims=4), points=17, steps=1500),
     paper=Size(task=VectorGeneration(dims=4), points=17, steps=20_000),
+)
+
+
+def _tables(*, labels: bool) -> Family:
+    """Random tables of up to 16 features and 128 examples: of no paper, so at no paper's size."""
+    return Family(
+        smoke=_smoke(TabularPrior(dims=3, labels=labels, questions=4), points=9),
+        laptop=Size(
+            task=TabularPrior(dims=16, labels=labels), points=129, steps=4500, loops=8, window=4
+        ),
+        paper=Size(
+            task=TabularPrior(dims=16, labels=labels), points=129, steps=100_000, loops=12,
+            window=6, width=128, heads=8,
+        ),
+    )  # fmt: skip
+
+
+TABLES, LABELLED_TABLES = _tables(labels=False), _tables(labels=True)
+REAL_TABLES = Family(
+    smoke=_smoke(TabularPrompts(), points=19),
+    laptop=Size(task=TabularPrompts(), points=41, steps=800, loops=4, window=2, layers=4),
+    # Yang et al. do not say how many examples a prompt has: as many as in their linear functions.
+    paper=_paper(TabularPrompts(), loops=30),
 )

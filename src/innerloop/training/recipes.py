@@ -14,6 +14,12 @@ from innerloop.training.builders import (
     lstm,
     one_head,
     standard,
+    tables_looped,
+    tables_standard,
+    tabular,
+    text_algoformer,
+    text_looped,
+    text_standard,
     tied,
 )
 from innerloop.training.config import RunConfig
@@ -23,17 +29,23 @@ from innerloop.training.families import (
     CLASSIFICATION,
     EIGHT_DIMENSIONS,
     ILL_CONDITIONED,
+    LABELLED_TABLES,
     LINEAR,
     NETWORK,
     NOISY,
+    REAL_TABLES,
     REPRESENTATION,
+    SCALES,
     SPARSE,
+    TABLES,
+    TEXT,
     TREE,
     VECTOR,
     Scale,
     read_scale,
 )
 from innerloop.training.overrides import with_settings
+from innerloop.training.translations import Kind, translation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +118,33 @@ RECIPES: dict[str, Recipe] = {
         ("akyurek-noisy", "akyurek2022", "a deep stack on noisy linear functions", akyurek, NOISY),
         ("linear-looped-vector", "chen2025", "linear attention in a loop generates vectors",
          linear_looped, VECTOR),
+        ("tabular-regression", "hollmann2025",
+         "a loop over cells predicts numbers in real tables", tabular, TABLES),
+        ("tabular-classification", "hollmann2025",
+         "a loop over cells predicts classes in real tables", tabular, LABELLED_TABLES),
         ("looped-classification", "yang2024", "the loop on linear classification",
          looped, CLASSIFICATION),
+        ("looped-tables", "yang2024", "the loop on prompts from ten real tables",
+         tables_looped, REAL_TABLES),
+        ("standard-tables", "yang2024", "the stack on prompts from ten real tables",
+         tables_standard, REAL_TABLES),
+        ("text-standard", "gao2025", "a stack of blocks on the classes of texts",
+         text_standard, TEXT),
+        ("text-looped", "gao2025", "one block in a loop on the classes of texts",
+         text_looped, TEXT),
+        ("text-algoformer", "gao2025", "AlgoFormer on the classes of texts",
+         text_algoformer, TEXT),
     )
 }  # fmt: skip
 """Every recipe by its name."""
+_TRANSLATORS: dict[Kind, str] = {
+    "standard": "a stack of blocks translates German into English",
+    "looped": "one block in a loop translates German into English",
+    "algoformer": "AlgoFormer translates German into English",
+}
+RECIPES |= {
+    f"translation-{kind}": Recipe(
+        paper="gao2025", title=title, scales=SCALES, build=partial(translation, kind)
+    )
+    for kind, title in _TRANSLATORS.items()
+}

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 METRICS, STATE = "metrics.jsonl", "state.pt"
 TIMINGS = "timings.jsonl"
 """How long steps took: apart from the metrics, which are the same whenever a run is repeated."""
+TOKENIZER = "tokenizer.json"
+"""The tokeniser of a run on texts, so that its model can be used where its data are not."""
 FORMAT = 1
 _NEEDED = {
     "format", "key", "step", "finished", "metrics", "error", "threads", "torch",
@@ -33,6 +35,15 @@ _KEY = re.compile(r"-([0-9a-f]{16})$")
 
 class RunError(InnerloopError):
     """A run's folder that cannot be used as it is."""
+
+
+class NotImportedError(RunError):
+    """A run of a task of one's own, whose class nobody has imported."""
+
+    def __init__(self, task: str, problem: str, path: Path) -> None:
+        """The task is `module:class`; the sentence says the problem and what to do."""
+        self.task = task
+        super().__init__(f"{path} cannot be used: {problem}.")
 
 
 class StartOverError(RunError):
@@ -158,10 +169,25 @@ class Run:
             )
         return rows
 
+    def read_tokenizer(self) -> str:
+        """The tokeniser that it was trained with, as JSON; a RunError if it has none."""
+        path = self.path / TOKENIZER
+        try:
+            return path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise RunError(
+                f"cannot read {path}: give the whole folder of a run that was trained on texts."
+            ) from error
+
     def write_config(self) -> None:
-        """Write the configuration."""
+        """Write the configuration, and the tokeniser where there is one."""
         text = json.dumps(self.config.model_dump(mode="json"), indent=1) + "\n"
         write_atomically(self.path / CONFIG, lambda file: file.write_text(text))
+        tokenizer = self.task.tokenizer_text()
+        if tokenizer is not None:
+            write_atomically(
+                self.path / TOKENIZER, lambda file: file.write_text(tokenizer, "utf-8")
+            )
 
     def write_checkpoint(self, model: AnyModel, state: dict[str, Any]) -> None:
         """Write weights, then the state, which counts: a kill between the two does no harm."""
@@ -171,14 +197,14 @@ class Run:
 
     def sweep(self) -> None:
         """Remove the halves of files that killed processes have left; the lock must be held."""
-        for name in (STATE, CONFIG, WEIGHTS):
+        for name in (STATE, CONFIG, WEIGHTS, TOKENIZER):
             stem, suffix = name.split(".")
             for half in self.path.glob(f".{stem}-*.{suffix}"):
                 half.unlink()
 
     def clear(self) -> None:
         """Remove all that was written, but for the lock."""
-        for name in (STATE, CONFIG, METRICS, TIMINGS, WEIGHTS):
+        for name in (STATE, CONFIG, METRICS, TIMINGS, WEIGHTS, TOKENIZER):
             (self.path / name).unlink(missing_ok=True)
 
 
@@ -204,9 +230,8 @@ def _require_imported(values: Any, path: Path) -> None:
     """Refuse the configuration of a task whose class nobody has imported."""
     task = values.get("task") if isinstance(values, dict) else None
     name = task.get("name") if isinstance(task, dict) else None
-    problem = not_imported(name) if isinstance(name, str) else None
-    if problem is not None:
-        raise RunError(f"{path} cannot be used: {problem}.")
+    if isinstance(name, str) and (problem := not_imported(name)) is not None:
+        raise NotImportedError(name, problem, path)
 
 
 def read_state(path: Path, key: str, *, mapped: bool = False) -> dict[str, Any]:

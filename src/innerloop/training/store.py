@@ -33,14 +33,23 @@ class Store:
         return Run.open(folder) if folder is not None and (folder / CONFIG).is_file() else None
 
     def runs(self) -> list[Run]:
-        """All runs that can be read, by name."""
-        runs: list[Run] = []
+        """All runs that can be read, by name: one broken folder does not hide the others."""
+        return [run for run in self._opened().values() if isinstance(run, Run)]
+
+    def unread(self) -> dict[Path, InnerloopError]:
+        """The folders of all other runs, and why each cannot be read."""
+        opened = self._opened().items()
+        return {path: error for path, error in opened if isinstance(error, InnerloopError)}
+
+    def _opened(self) -> dict[Path, Run | InnerloopError]:
+        """By folder, its run, or why there is none."""
+        opened: dict[Path, Run | InnerloopError] = {}
         for path in sorted(self.root.glob(f"*/{CONFIG}")):
             try:
-                runs.append(Run.open(path.parent))
-            except InnerloopError:
-                continue  # one broken folder does not hide the others
-        return runs
+                opened[path.parent] = Run.open(path.parent)
+            except InnerloopError as error:
+                opened[path.parent] = error
+        return opened
 
     def train(
         self,

@@ -16,7 +16,11 @@ from innerloop.core.errors import unknown
 from innerloop.core.explain import explain
 from innerloop.core.named import class_in_memory, is_named, name_of_class
 from innerloop.core.task import Task
+from innerloop.language.table import TEXT_TASKS
 from innerloop.tasks.table import TASKS
+
+KNOWN_TASKS: dict[str, type[Task]] = {**TASKS, **TEXT_TASKS}
+"""Every task of the library, by its name."""
 
 
 def read_task(value: Any) -> Task:
@@ -31,7 +35,9 @@ def read_task(value: Any) -> Task:
     settings = {str(key): setting for key, setting in value.items()}
     name = settings.pop("name", None)
     if name is None:
-        raise ValueError(f"the task has no name: give one of {', '.join(TASKS)}, or module:class")
+        raise ValueError(
+            f"the task has no name: give one of {', '.join(KNOWN_TASKS)}, or module:class"
+        )
     kind = _class_named(str(name))
     try:
         parts = {key: read_task(settings[key]) for key in _inner_tasks(kind) & set(settings)}
@@ -59,7 +65,7 @@ def not_imported(name: str) -> str | None:
 def task_name(task: Task) -> str:
     """What a configuration calls a task of this class."""
     kind = type(task)
-    for name, known in TASKS.items():
+    for name, known in KNOWN_TASKS.items():
         if kind is known:
             return name
     name = name_of_class(kind)
@@ -84,20 +90,20 @@ def _inner_tasks(kind: type[Task]) -> set[str]:
 
 
 def _class_named(name: str) -> type[Task]:
-    if name in TASKS:
-        return TASKS[name]
+    if name in KNOWN_TASKS:
+        return KNOWN_TASKS[name]
     problem = not_imported(name)
     if problem is not None:
         raise ValueError(problem)
     kind = class_in_memory(name, Task) if is_named(name) else None
     if kind is None:
-        raise ValueError(unknown("task", name, TASKS))
+        raise ValueError(unknown("task", name, KNOWN_TASKS))
     return kind
 
 
 def _require_storable(task: Task) -> Task:
     """The task, if what is written of it reads as the same task."""
-    if type(task) in TASKS.values():
+    if type(task) in KNOWN_TASKS.values():
         return task
     kind = type(task).__name__
     if "name" in type(task).model_fields:

@@ -213,6 +213,12 @@ def _restore(trainer: Trainer, stored: dict[str, Any], run: Run) -> None:
             f"{run.name} was begun with torch {stored['torch']}, and would not go on bit for bit "
             f"with {torch.__version__}", run.path, other="install the other",
         )  # fmt: skip
+    data = trainer.config.task.data_digest()
+    if stored.get("data") != data:
+        raise StartOverError(
+            f"{run.name} was begun with other data ({stored.get('data')}) than are here ({data}), "
+            "and would not go on bit for bit", run.path, other="put the others back",
+        )  # fmt: skip
     length, metrics = int(stored["metrics"]), run.path / METRICS
     if not metrics.is_file() or metrics.stat().st_size < length:
         raise StartOverError(

@@ -18,7 +18,7 @@ from innerloop.training.config import RunConfig
 from innerloop.training.data import Prompts, Sizes, generator_for, held_out, sizes_at
 from innerloop.training.divergence import Divergence
 from innerloop.training.optimizer import Optimizers
-from innerloop.training.window import window_loss, window_outputs
+from innerloop.training.window import counts_alone, targets, window_loss, window_outputs
 
 _EVALUATED_AT_ONCE = 128
 _CHECKED = 64
@@ -52,7 +52,8 @@ class Trainer:
         self.prompts = Prompts(config)
         self.held_out = held_out(config).to(device=self.device)
         self.scale = config.task.scale_at(config.points).to(self.held_out.ys)  # (n,)
-        self.divergence = Divergence(self.model.head, self.held_out.outputs)
+        classes = config.task.form.classes or self.held_out.outputs
+        self.divergence = Divergence(self.model.head, classes)
         self.step = 0
         """Updates so far."""
 
@@ -85,7 +86,10 @@ class Trainer:
             outputs = self._outputs(
                 self.model, prompt, loops=sizes.loops, window=sizes.window
             )  # (T, B, n, k)
-        return window_loss(outputs, prompt, self.scale[: prompt.points], self.model.head)
+        return window_loss(
+            outputs, prompt, self.scale[: prompt.points], self.model.head,
+            smoothing=self.config.label_smoothing,
+        )  # fmt: skip
 
     def _outputs(
         self, model: AnyModel, prompt: Prompt, *, loops: int | None, window: int | None
@@ -119,22 +123,34 @@ class Trainer:
     def error(self) -> float:
         """Squared error over the scale, on held-out prompts, at the last position that counts.
 
-        Of the result, in full precision, after as many loops as it is trained with in the end.
+        Of the result, in full precision, after as many loops as it is trained with in the end. At
+        all queries where there are some; of tokens the share that is wrong, at all positions that
+        count.
         """
         scored = self.held_out.scored
-        place = self.config.points - 1 if scored is None else int(scored.any(dim=0).nonzero()[-1])
-        total = 0.0
+        place = self.held_out.points - 1 if scored is None else int(scored.any(0).nonzero()[-1])
+        total = count = 0.0
         for _, part in in_parts(self.held_out, _EVALUATED_AT_ONCE):
-            outputs = self._outputs(self.result, part, loops=None, window=1)[0, :, place]  # (B, k)
-            answers = predictions(outputs, self.model.head)  # (B, k)
-            total += float((answers - part.ys[:, place]).square().mean(dim=-1).sum())
-        return total / self.held_out.batch / float(self.scale[place])
+            outputs = self._outputs(self.result, part, loops=None, window=1)[0]  # (B, n[, q], k)
+            answers, right = predictions(outputs, self.model.head), targets(part)  # the same
+            if self.model.head == "tokens":
+                if counts_alone(self.model.head, part):
+                    right = right[part.scored]  # (questions, 1)
+                errors = answers != right  # (questions, 1), or (B, n[, q], 1)
+            elif part.queries is None:
+                errors = (answers - right)[:, place].square()  # (B, k)
+            else:
+                errors = (answers - right).square()  # (B, n or 1, q, k)
+            total, count = total + float(errors.sum()), count + errors.numel()
+        return total / count / (1.0 if self.model.head == "tokens" else float(self.scale[place]))
 
     def state(self) -> dict[str, Any]:
         """All that the next steps depend on, in plain tensors and numbers."""
         average = {} if self.average is None else {"average": self.average.model.state_dict()}
+        data = self.config.task.data_digest()
         return {
             **average,
+            **({} if data is None else {"data": data}),
             "step": self.step,
             "weights": self.model.state_dict(),
             "optimizers": self.optimizers.state(),
@@ -174,7 +190,7 @@ def available(name: str) -> torch.device:
 def _parts(prompt: Prompt, batch: int) -> list[tuple[Prompt, float]]:
     """A step's prompts in batches, each with its share of the positions that count."""
     parts = [part for _, part in in_parts(prompt, batch)]
-    if prompt.scored is None:
+    if prompt.scored is None or prompt.queries is not None:
         return [(part, 1 / len(parts)) for part in parts]
     counts = [float(part.scored.sum()) for part in parts if part.scored is not None]
     return [(part, count / sum(counts)) for part, count in zip(parts, counts, strict=True)]

@@ -1,5 +1,7 @@
 """The loss of a looped model: over its last T loops, the earlier ones run without gradient."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -20,6 +22,10 @@ def window_outputs(
 ) -> Tensor:
     """What a model gives after each of its last T loops: (T, B, n, k).
 
+    Of tokens, at the positions that count alone: (T, questions, k). A vocabulary is large, and
+    what it gives elsewhere would be computed for nothing.
+
+
     The state is cut off from its past where the window begins; what is injected at every loop is
     not, so that the embedding learns. A model that does not loop gives its last step only: (1, B,
     n, k), and all its steps have gradients. `use_kernels` allows fused kernels where they are
@@ -32,7 +38,7 @@ def window_outputs(
     states = iterate(model, prompt, steps=total)
     if not model.looped:
         *_, state = states
-        return model.outputs(prompt, state)[None]  # (1, B, n, k)
+        return _read(model, prompt, state)[None]  # (1, B, n, k)
     before, graded = total - last, torch.is_grad_enabled()
     state = next(states)
     outputs: list[Tensor] = []
@@ -41,28 +47,80 @@ def window_outputs(
         with torch.set_grad_enabled(graded and loop >= before):
             state = next(states)
         if loop >= before:
-            outputs.append(model.outputs(prompt, state))  # (B, n, k)
+            outputs.append(_read(model, prompt, state))  # (B, n, k)
     return torch.stack(outputs)
 
 
-def window_loss(outputs: Tensor, prompt: Prompt, scale: Tensor, head: Head) -> Tensor:
-    """The loss of outputs (T, B, n, k), averaged over window, scored positions and outputs: ().
+def _read(model: AnyModel, prompt: Prompt, state: Any) -> Tensor:
+    """The outputs (B, n, k), or those that count (questions, k)."""
+    if counts_alone(model.head, prompt):
+        return model.scored_outputs(prompt, state)
+    return model.outputs(prompt, state)
 
-    Regression: squared error over the scale (n,) of each position. Binary labels -1 and 1: the
-    logistic loss. Classes, one-hot: the cross entropy.
+
+def counts_alone(head: Head, prompt: Prompt) -> bool:
+    """Whether outputs are those of the positions that count, and no others."""
+    return head == "tokens" and prompt.scored is not None and prompt.queries is None
+
+
+def window_loss(
+    outputs: Tensor, prompt: Prompt, scale: Tensor, head: Head, *, smoothing: float = 0.0
+) -> Tensor:
+    """The loss of outputs (T, B, n[, q], k), averaged over window, questions and outputs: ().
+
+    Of tokens, outputs may be those that count, (T, questions, k).
+
+    Questions are the scored positions, or all queries where there are some. Regression: squared
+    error over the scale (n,) of each position. Gaussian: the negative log-likelihood, times the
+    deviation, which has no gradient (Seitzer et al. 2022): without it a few answers that are too
+    sure outweigh all others. Binary labels -1 and 1: the logistic loss. Classes, one-hot, and
+    tokens: the cross entropy.
     """
-    losses = position_losses(outputs, prompt, scale, head).mean(dim=0)  # (B, n)
-    if prompt.scored is None:
+    losses = position_losses(outputs, prompt, scale, head, smoothing=smoothing).mean(
+        dim=0
+    )  # (B, n), or (questions,)
+    if losses.ndim == 1:
+        return losses.mean()
+    if prompt.scored is None or prompt.queries is not None:
         return losses.mean()
     return (losses * prompt.scored).sum() / prompt.scored.sum()
 
 
-def position_losses(outputs: Tensor, prompt: Prompt, scale: Tensor, head: Head) -> Tensor:
-    """The loss at each position, averaged over outputs: (T, B, n)."""
-    ys = prompt.ys  # (B, n, k)
-    outputs = outputs.to(ys.dtype)  # (T, B, n, k)
+def targets(prompt: Prompt) -> Tensor:
+    """The right answers: ys (B, n, k), or those of the queries (B, n or 1, q, k)."""
+    return prompt.ys if prompt.queries is None else prompt.truth["query_ys"]
+
+
+def _targets_of(outputs: Tensor, prompt: Prompt) -> Tensor:
+    """The right answers to outputs (T, B, n[, q], k); to those that count, (questions, k)."""
+    return prompt.ys[prompt.scored] if outputs.ndim == 3 else targets(prompt)
+
+
+def position_losses(
+    outputs: Tensor, prompt: Prompt, scale: Tensor, head: Head, *, smoothing: float = 0.0
+) -> Tensor:
+    """The loss at each position, averaged over outputs and queries: (T, B, n)."""
+    losses = _losses(outputs, _targets_of(outputs, prompt), head, smoothing)  # (T, B, n[, q])
+    if prompt.queries is not None:
+        losses = losses.mean(dim=-1)  # (T, B, n or 1)
+    return losses / scale[-losses.shape[-1] :].to(losses) if head == "regression" else losses
+
+
+def _losses(outputs: Tensor, ys: Tensor, head: Head, smoothing: float) -> Tensor:
+    """The loss of each answer (T, .., k), averaged over outputs: (T, ..)."""
+    if head == "tokens":
+        wanted = ys[..., 0].long().expand(outputs.shape[:-1])  # (T, ..)
+        flat = functional.cross_entropy(
+            outputs.flatten(0, -2), wanted.flatten(), reduction="none", label_smoothing=smoothing
+        )  # (T ..,)
+        return flat.view(wanted.shape)
+    outputs = outputs.to(ys.dtype)  # (T, .., k)
+    if head == "gaussian":
+        means, logs = outputs.chunk(2, dim=-1)  # (T, .., k) each
+        likelihood = 0.5 * ((means - ys).square() * (-logs).exp() + logs)  # (T, .., k)
+        return ((0.5 * logs.detach()).exp() * likelihood).mean(dim=-1)
     if head == "binary":
         return functional.softplus(-ys * outputs).mean(dim=-1)
     if head == "classes":
         return -(ys * outputs.log_softmax(dim=-1)).sum(dim=-1)
-    return (outputs - ys).square().mean(dim=-1) / scale.to(ys)
+    return (outputs - ys).square().mean(dim=-1)

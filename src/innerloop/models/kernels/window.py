@@ -73,7 +73,7 @@ def window_outputs(
         loops = window = 1
     embedding, backbone = model.embedding, model.backbone
     state = backbone.begin(
-        model.embed(prompt), embedding.visible,
+        model.embed(prompt), embedding.visible(prompt),
         run=lambda blocks, hidden, _: Hidden(_run("pre", blocks, hidden.tokens, _EVERY)[0]),
     )  # fmt: skip
     read = (embedding.first, embedding.stride)

@@ -9,10 +9,13 @@ if TYPE_CHECKING:
     from innerloop.studies.gao2025.models import fig2a, fig2b, fig2c
     from innerloop.studies.gao2025.newton import fig5
     from innerloop.studies.gao2025.sizes import fig4
+    from innerloop.studies.gao2025.text_classification import table2
     from innerloop.studies.gao2025.theorems import thm31, thm32, thm33, thm41, thm42
+    from innerloop.studies.gao2025.translation import table1
 
 __all__ = [
-    "fig2a", "fig2b", "fig2c", "fig3", "fig4", "fig5", "thm31", "thm32", "thm33", "thm41", "thm42",
+    "fig2a", "fig2b", "fig2c", "fig3", "fig4", "fig5", "table1", "table2", "thm31", "thm32",
+    "thm33", "thm41", "thm42",
 ]  # fmt: skip
 
 import_at_first_use(__name__)

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from innerloop.studies.yang2024.shape import fig7
     from innerloop.studies.yang2024.shifts import fig6, fig16
     from innerloop.studies.yang2024.sparsity import fig11
+    from innerloop.studies.yang2024.tables import table2
 
 __all__ = [
     "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8", "fig9", "fig10", "fig11", "fig16",
-    "fig17",
+    "fig17", "table2",
 ]  # fmt: skip
 
 import_at_first_use(__name__)

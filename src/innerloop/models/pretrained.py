@@ -1,0 +1,72 @@
+"""Trained models that come with the package, each in a folder with its recipe, curve and card."""
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from innerloop.core.errors import ConfigurationError, InnerloopError
+from innerloop.models.checkpoint import CONFIG, WEIGHTS, load
+from innerloop.models.model import AnyModel
+
+FOLDER = Path(__file__).parent.parent / "weights"
+"""One folder per model: config.json, weights.safetensors, curve.csv, card.md."""
+CARD, CURVE = "card.md", "curve.csv"
+SHIPPED: dict[str, str | None] = {
+    "tabular-regression": None,
+    "tabular-classification": None,
+}
+"""Name -> the `digest` of its folder; None as long as the model is not in the package."""
+
+
+def pretrained(name: str, *, device: torch.device | str = "cpu") -> AnyModel:
+    """The trained model of a name, ready to predict: `il.models.pretrained("tabular-regression")`.
+
+    Its files are held against the hash that this version of the package knows.
+    """
+    folder = folder_of(name)
+    _require_intact(name, folder)
+    return load(folder, device=device).eval()
+
+
+def folder_of(name: str) -> Path:
+    """Where the model of a name lies, with its card and its training curve."""
+    if name not in SHIPPED:
+        known = ", ".join(repr(one) for one in SHIPPED)
+        raise ConfigurationError(f"there is no pretrained model {name!r}: choose from {known}.")
+    return FOLDER / name
+
+
+def is_shipped(name: str) -> bool:
+    """Whether a model of this name comes with the package, files and all."""
+    return SHIPPED.get(name) is not None
+
+
+def digest(folder: Path) -> str:
+    """The SHA-256 of a model's description and weights, one after the other."""
+    found = hashlib.sha256()
+    for name in (CONFIG, WEIGHTS):
+        try:
+            found.update((folder / name).read_bytes())
+        except OSError as error:
+            raise InnerloopError(
+                f"cannot read {folder / name}: {error.strerror or error}. Install innerloop again."
+            ) from error
+    return found.hexdigest()
+
+
+@cache
+def _require_intact(name: str, folder: Path) -> None:
+    """Refuse files that are not those of this version; each folder is looked at once."""
+    expected = SHIPPED[name]
+    if expected is None:
+        raise InnerloopError(
+            f"the weights of {name!r} are not in this version of innerloop: train the model, and "
+            "give the folder of the run in the place of the name."
+        )
+    if digest(folder) != expected:
+        raise InnerloopError(
+            f"the files in {folder} are not those that this version of innerloop came with: "
+            "install it again."
+        )
