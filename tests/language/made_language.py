@@ -16,16 +16,23 @@ def in_english(german: str) -> str:
     return " ".join(words)
 
 
-def write_language(folder: Path, *, pairs: int = 1500, seed: int = 0) -> list[tuple[str, str]]:
-    """Write its splits as those of multi30k; the pairs of the test split, which no other has."""
+SPLITS = {"multi30k": ("test_2016_flickr", "val"), "iwslt14": ("test", "valid")}
+"""Names of the test split and of the held-out one."""
+
+
+def write_language(
+    folder: Path, *, dataset: str = "multi30k", pairs: int = 1500, seed: int = 0
+) -> list[tuple[str, str]]:
+    """Write its splits as those of a data set; the pairs of the test split, which no other has."""
     rng = random.Random(seed)
     texts = {" ".join(rng.choices(GERMAN, k=rng.randint(2, 5))) for _ in range(2 * pairs)}
     german = sorted(texts)
     rng.shuffle(german)
-    own = {"test_2016_flickr": german[:40], "val": german[40:80], "train": german[80 : 80 + pairs]}
-    (folder / "translation").mkdir(parents=True)
+    test, held_out = SPLITS[dataset]
+    own = {test: german[:40], held_out: german[40:80], "train": german[80 : 80 + pairs]}
+    (folder / "translation").mkdir(parents=True, exist_ok=True)
     for split, lines in own.items():
         for side, text in (("de", lines), ("en", [in_english(line) for line in lines])):
-            path = folder / "translation" / f"multi30k.{split}.{side}.txt"
+            path = folder / "translation" / f"{dataset}.{split}.{side}.txt"
             path.write_text("".join(f"{line}\n" for line in text), "utf-8")
-    return [(line, in_english(line)) for line in own["test_2016_flickr"]]
+    return [(line, in_english(line)) for line in own[test]]

@@ -202,7 +202,7 @@ def _tables(*, labels: bool) -> Family:
     return Family(
         smoke=_smoke(TabularPrior(dims=3, labels=labels, questions=4), points=9),
         laptop=Size(
-            task=TabularPrior(dims=16, labels=labels), points=129, steps=4500, loops=8, window=4
+            task=TabularPrior(dims=16, labels=labels), points=129, steps=3000, loops=8, window=4
         ),
         paper=Size(
             task=TabularPrior(dims=16, labels=labels), points=129, steps=100_000, loops=12,
