@@ -88,6 +88,8 @@ def carry_out(order: Order, mailbox: Any) -> tuple[bytes, bytes]:
             return line.stopping.is_set() or interruption()
 
         def do() -> bool:
+            if stop():  # it was called back on its way
+                return False
             _require_versions(order.versions)
             work: Work = pickle.loads(order.work)  # from the driver, which Ray trusts anyway
             if order.sign is None or _sees(*order.sign):
