@@ -31,13 +31,12 @@ MEMORY = 80_000_000
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A cluster whose head has one CPU; tests add nodes and take them away."""
-    from ray.cluster_utils import Cluster
-
+    tools = pytest.importorskip("ray.cluster_utils")
     patch = pytest.MonkeyPatch()
     patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     patch.setenv("RAY_worker_niceness", "0")  # as fast as the test itself
     patch.setenv("PYTHONPATH", os.pathsep.join(["src", str(Path(__file__).parents[2])]))
-    made = Cluster(
+    made = tools.Cluster(
         initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": MEMORY}
     )
     yield made

@@ -46,6 +46,11 @@ class OnRay(Workers):
         self._ray = import_extra("ray", "ray", "a cluster")
         self._cluster = cluster
         self._ours = _connect(self._ray, cluster.address)
+        try:
+            self.number = self._room()
+        except ConfigurationError:
+            self._leave()
+            raise
         strategies = import_extra("ray.util.scheduling_strategies", "ray", "a cluster")
         node: str = self._ray.get_runtime_context().get_node_id()
         self._on_this_node = strategies.NodeAffinitySchedulingStrategy(node, soft=False)
@@ -59,7 +64,6 @@ class OnRay(Workers):
         self._refused: list[tuple[Job, End]] = []
         self._signs: dict[Path, str] = {}
         self._begun = 0
-        self.number = self._room()
 
     def _room(self) -> int:
         """The runs that fit on the nodes, and one more: a cluster that can grow sees it wait."""
@@ -170,8 +174,11 @@ class OnRay(Workers):
         finally:
             for home, text in self._signs.items():
                 _sign_in(home, text).unlink(missing_ok=True)
-            if self._ours:
-                self._ray.shutdown()
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._ours:
+            self._ray.shutdown()
 
 
 @dataclass(frozen=True, slots=True)
