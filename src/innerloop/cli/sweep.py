@@ -80,7 +80,7 @@ def sweep(
 
     innerloop sweep looped-linear task.noise=0,0.1,0.5 task.dims=2,5 steps=2000 --workers 2
 
-    innerloop sweep standard-linear optimizer=adam,muon --seeds 3-5 --retry
+    innerloop sweep standard-linear optimizer=fast,paper --seeds 3-5 --retry
 
     innerloop sweep looped-linear task.dims=5,10,20 --engine ray --cpus-per-run 2
     """
