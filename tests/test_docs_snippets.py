@@ -18,11 +18,14 @@ from innerloop.cli.evaluate import shifted_tasks
 from innerloop.cli.main import app
 from innerloop.cli.subjects import read_subjects
 from innerloop.core.settings import is_setting
+from innerloop.engine.sweep import make_sweep
 from innerloop.learners import LEARNERS
 from innerloop.models.pretrained import SHIPPED, is_shipped
+from innerloop.studies.seeds import read_seeds
 from innerloop.studies.table import find_studies
 from innerloop.training.overrides import with_overrides
 from innerloop.training.recipes import find_recipe
+from innerloop.training.store import Store
 from tests.language.made import write_ag_news
 from tests.language.made_language import write_language
 from tests.snippets import PAGES, ROOT, all_blocks, blocks, commands, folder_of
@@ -71,6 +74,12 @@ def check_runs(names: Names, folder: Path) -> None:
     assert [path.parent for path in folder.glob("runs/*/state.pt")] == [folder / names["run"].path]
 
 
+def check_sweep(names: Names, folder: Path) -> None:
+    assert list(names["table"]["state"]) == 8 * ["finished"]
+    assert len(names["averages"]) == 4
+    assert (folder / "sweep.png").stat().st_size > 5000
+
+
 def check_task(names: Names, folder: Path) -> None:
     assert names["run"].finished
     assert type(names["run"].task).__name__ == "Sinusoid"
@@ -88,6 +97,7 @@ CHECKS: dict[str, Callable[[Names, Path], None]] = {
     "own-model.md": check_own_model,
     "prompt.md": check_prompt,
     "runs.md": check_runs,
+    "sweep.md": check_sweep,
     "task.md": check_task,
     "training.md": check_training,
 }
@@ -179,6 +189,12 @@ def require_names(verb: str, given: dict[str, Any], words: list[str]) -> None:
         case "train":
             recipe = find_recipe(given["recipe"], given["scale"])
             assert not given["overrides"] or with_overrides(recipe, given["overrides"]) != recipe
+        case "sweep":
+            recipe = find_recipe(given["recipe"], given["scale"])
+            seeds = None if given["seeds"] is None else read_seeds(given["seeds"])
+            words = given["settings"]
+            grid = make_sweep("any", recipe, words, seeds=seeds, store=Store(Path("runs")))
+            assert len(grid.points) > 1
         case "evaluate" | "identify" | "inspect":
             known = [word for word in given["words"] if not is_place(word)]
             learners = [word for word in known if not is_setting(word)]

@@ -18,7 +18,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "innerloop"
 
 BELOW_STUDIES = {
     "core", "data", "tasks", "learners", "models", "circuits", "training", "analysis", "language",
-    "estimators",
+    "estimators", "engine",
 }  # fmt: skip
 
 ARROWS: dict[str, set[str]] = {
@@ -30,6 +30,7 @@ ARROWS: dict[str, set[str]] = {
     "circuits": {"core", "models"},
     "estimators": {"core", "models"},
     "training": {"core", "data", "tasks", "models", "language"},
+    "engine": {"core", "data", "training"},
     "analysis": {"core", "tasks", "learners"},
     "language": {"core", "data", "models"},
     "studies": BELOW_STUDIES,

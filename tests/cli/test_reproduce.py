@@ -12,9 +12,9 @@ from rich.console import Console
 
 from innerloop.cli import reproduce as verb
 from innerloop.cli import studies as listing
-from innerloop.cli.reproduce_progress import QUIET, headline, progress_lines, shown_progress
+from innerloop.cli.jobs_progress import QUIET, headline, progress_lines, shown_progress
+from innerloop.engine.board import Progress
 from innerloop.studies import table
-from innerloop.studies.board import Progress
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Study
 from tests.cli.command import run_flat

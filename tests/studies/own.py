@@ -73,8 +73,9 @@ def _wait_for(*words: str) -> None:
 
 
 def _be_slow(lab: Lab) -> None:
-    """Go on until the other has killed itself twice: whoever runs beside it then is lost twice."""
-    _word("slow").touch()
+    """Go on until the other has killed itself twice, and count how often this was begun."""
+    with _word("slow").open("a") as word:
+        word.write("begun\n")
     _wait_for("first", "second")
 
 
@@ -84,15 +85,7 @@ def _kill(lab: Lab) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _be_patient(lab: Lab) -> None:
-    """Go on until the pool ends it, which it does when it sees that the other was killed."""
-    if not _word("slow").exists():
-        _word("slow").touch()
-        _wait_for("what nobody says")
-
-
 def _kill_once(lab: Lab) -> None:
-    _wait_for("slow")
     if not _word("first").exists():
         _word("first").touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -114,7 +107,6 @@ plain = _own("plain", _nothing, no_runs)
 identified = _own("identified", _leave_id, no_runs)
 slow = _own("slow", _be_slow, no_runs)
 killed = _own("killed", _kill, no_runs)
-patient = _own("patient", _be_patient, no_runs)
 killed_once = _own("killed-once", _kill_once, no_runs)
 exits = _own("exits", _exit, no_runs)
 long = _own("long", _nothing, _long_run)

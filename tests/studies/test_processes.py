@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from multiprocessing import active_children
 from pathlib import Path
@@ -14,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from innerloop.core.errors import ConfigurationError
-from innerloop.studies.board import Progress
-from innerloop.studies.processes import address
+from innerloop.engine.board import Progress
+from innerloop.studies.jobs import address
 from innerloop.studies.reproduce import Outcome, reproduce
 from innerloop.studies.study import Study
 from innerloop.studies.table import STUDIES
@@ -49,20 +48,11 @@ def test_a_job_that_kills_its_process_fails_and_takes_no_other_along(place: Path
     found = by_two(place, own.killed, own.slow)
     assert found["slow"].result is not None, found["slow"].error
     assert "its process was killed twice" in found["killed"].error
+    assert (place / "slow").read_text() == "begun\n", "the other was left alone"
 
 
-def test_a_process_that_was_started_late_is_watched_too(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Python's pool, left to itself, does not see the end of a process begun while it waits."""
-    start = ProcessPoolExecutor._adjust_process_count
-
-    def late(pool: ProcessPoolExecutor) -> None:
-        time.sleep(0.5)  # longer than the pool takes to wait again; where not, it sees more
-        start(pool)
-
-    monkeypatch.setattr(ProcessPoolExecutor, "_adjust_process_count", late)
-    found = by_two(place, own.patient, own.killed_once)
+def test_a_job_whose_process_was_killed_is_begun_again(place: Path) -> None:
+    found = by_two(place, own.plain, own.killed_once)
     assert all(outcome.result is not None for outcome in found.values())
 
 

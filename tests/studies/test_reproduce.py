@@ -11,16 +11,19 @@ import torch
 
 from innerloop.analysis import Measured
 from innerloop.core.errors import ConfigurationError, InnerloopError
+from innerloop.engine import board as board_module
+from innerloop.engine.board import Board, Progress
+from innerloop.engine.job import End
 from innerloop.learners import OLS
-from innerloop.studies import board as board_module
 from innerloop.studies import nulls
-from innerloop.studies.board import Board, Progress
+from innerloop.studies import reproduce as reproduce_module
 from innerloop.studies.claim import Claim, at_most
+from innerloop.studies.jobs import StudyJobs, study_jobs
 from innerloop.studies.lab import Lab, StoppedError
 from innerloop.studies.measuring import MissingRunError, measure
 from innerloop.studies.reproduce import Outcome, make_plan, reproduce
 from innerloop.studies.result import CLAIMS, FIGURE, find_result, read_result, read_results
-from innerloop.studies.study import Measures
+from innerloop.studies.study import Measures, Study
 from innerloop.studies.table import find_studies
 from innerloop.training.families import Scale
 from innerloop.training.run import METRICS, STATE, TIMINGS
@@ -35,6 +38,10 @@ def outcomes(root: Path, *studies: object, **settings: object) -> list[Outcome]:
             studies, scale="smoke", store=Store(root / "runs"), results=root / "results", **settings  # pyright: ignore
         )
     )  # fmt: skip
+
+
+def jobs_of(store: Store, *studies: Study) -> StudyJobs:
+    return study_jobs(studies, scale="smoke", seeds=(0,), store=store, results=store.root)
 
 
 def test_a_study_is_trained_measured_judged_and_written(tmp_path: Path) -> None:
@@ -77,12 +84,12 @@ def test_results_of_the_same_code_runs_and_seeds_are_not_made_again(tmp_path: Pa
 
 def test_studies_share_their_runs(tmp_path: Path) -> None:
     several = [small_study(id) for id in ("one", "two", "three")]
-    board = Board.of(several, scale="smoke", seeds=(0,), store=Store(tmp_path / "runs"))
-    assert (len(board.runs), len(board.measures)) == (1, 3)
+    jobs = jobs_of(Store(tmp_path / "runs"), *several)
+    assert (len(jobs.runs), len(jobs.measures)) == (1, 3)
     found = outcomes(tmp_path, *several)
     assert [outcome.study.id for outcome in found] == ["one", "two", "three"]
     assert len(list((tmp_path / "runs").iterdir())) == 1
-    assert Board.of(several, scale="smoke", seeds=(0,), store=Store(tmp_path / "runs")).runs == {}
+    assert jobs_of(Store(tmp_path / "runs"), *several).runs == {}
 
 
 def test_a_training_that_diverges_ends_its_studies_and_no_others(tmp_path: Path) -> None:
@@ -95,8 +102,7 @@ def test_a_training_that_diverges_ends_its_studies_and_no_others(tmp_path: Path)
     assert "diverged" in found["bad"].error
     assert not (tmp_path / "results" / "smoke" / "test2024" / "bad").exists()
     # It has ended: asked again, nothing is trained.
-    board = Board.of([bad], scale="smoke", seeds=(0,), store=Store(tmp_path / "runs"))
-    assert board.runs == {}
+    assert jobs_of(Store(tmp_path / "runs"), bad).runs == {}
 
 
 def test_results_of_other_seeds_are_not_replaced(tmp_path: Path) -> None:
@@ -200,16 +206,17 @@ def test_a_study_stops_where_it_tells_what_it_measures() -> None:
 
 def test_progress_ends_at_one(tmp_path: Path) -> None:
     heard: list[Progress] = []
-    board = Board.of([small_study()], scale="smoke", seeds=(0,), store=Store(tmp_path))
+    jobs = jobs_of(Store(tmp_path), small_study())
+    board = Board(jobs.all)
     assert board.progress(1).done == 0
     job = board.next()
     assert job is not None
-    assert job.config is not None, "the run comes first"
-    assert board.finish(job, "") == []
+    assert job in jobs.runs.values(), "the run comes first"
+    assert board.finish(job, End("done")) == [job]
     job = board.next()
+    assert job in jobs.measures
     assert job is not None
-    assert job.study is not None
-    board.finish(job, "")
+    board.finish(job, End("done"))
     heard.append(board.progress(1))
     assert heard[-1].done == 1
     assert (heard[-1].jobs, heard[-1].jobs_done) == (2, 2)
@@ -233,10 +240,11 @@ def test_the_time_that_is_left_goes_by_what_was_done_since(
         return len(asked) > 8
 
     store.train(study.runs("smoke")["model"], stop=stop)
-    board = Board.of([study], scale="smoke", seeds=(0,), store=store)
-    (run,) = board.runs.values()
+    jobs = jobs_of(store, study)
+    board = Board(jobs.all)
+    (run,) = jobs.runs.values()
     assert (run.before, run.share) == (0.8, 0.8)
-    (measuring,) = board.measures
+    (measuring,) = jobs.measures
     run.minutes, measuring.minutes = 10.0, 0.0
     board.began = 0.0
     monkeypatch.setattr(board_module, "time", SimpleNamespace(perf_counter=lambda: 100.0))
@@ -288,8 +296,8 @@ def test_a_plan_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     plan = make_plan(several, scale="smoke", store=store, results=results)
     assert [outcome.study.id for outcome in plan.known] == ["plain"]
     assert [study.id for study in plan.left] == ["one", "two"]
-    assert (len(plan.board.runs), len(plan.board.measures)) == (1, 2)
-    monkeypatch.setattr(Board, "of", None)
+    assert (len(plan.jobs.runs), len(plan.jobs.measures)) == (1, 2)
+    monkeypatch.setattr(reproduce_module, "study_jobs", None)
     found = outcomes(tmp_path, *several, plan=plan)
     assert [outcome.study.id for outcome in found] == ["plain", "one", "two"]
     assert all(outcome.result is not None for outcome in found)

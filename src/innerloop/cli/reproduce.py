@@ -12,6 +12,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from innerloop.cli.engine_options import (
+    Address,
+    CpusPerRun,
+    Engine,
+    EngineName,
+    GpusPerRun,
+    Workers,
+    cores,
+    read_cluster,
+)
+from innerloop.cli.jobs_progress import shown_progress
 from innerloop.cli.options import (
     DataFolder,
     ResultsFolder,
@@ -20,7 +31,6 @@ from innerloop.cli.options import (
     json_file,
     write_json,
 )
-from innerloop.cli.reproduce_progress import shown_progress
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.files import require_folder
 from innerloop.report.study_page import write_study_page
@@ -62,10 +72,11 @@ def reproduce(
             "needed for a verdict on trained models."
         ),
     ] = "1",
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Jobs side by side, each on one thread. Default: one per core."),
-    ] = None,
+    engine: EngineName = Engine.LOCAL,
+    workers: Workers = None,
+    address: Address = None,
+    cpus_per_run: CpusPerRun = None,
+    gpus_per_run: GpusPerRun = None,
     runs: RunsFolder = None,
     results: ResultsFolder = None,
     data: DataFolder = None,
@@ -94,6 +105,9 @@ def reproduce(
 
     innerloop reproduce --all --scale smoke
     """
+    cluster = read_cluster(
+        engine, workers=workers, address=address, cpus=cpus_per_run, gpus=gpus_per_run
+    )
     size, own = read_scale(scale), read_seeds(seeds)
     chosen = _at(size, _chosen(names or [], all_))
     store, folder = Store(runs), results_folder(results)
@@ -101,13 +115,13 @@ def reproduce(
     require_folder(folder)
     console = Console(highlight=False)
     plan = make_plan(chosen, scale=size, seeds=own, store=store, results=folder, again=again)
-    several = workers or max(1, min(cores(), len(plan.board.jobs)))
-    _tell_plan(console, plan, scale=size, seeds=own, workers=several)
+    several = workers or max(1, min(cores(), len(plan.jobs.all)))
+    _tell_plan(console, plan, scale=size, seeds=own, workers=None if cluster else several)
     outcomes: list[Outcome] = []
     with interruptible() as interruption, shown_progress(console) as listener:
         for outcome in outcomes_of(
             chosen, scale=size, seeds=own, store=store, results=folder, workers=several,
-            again=again, listener=listener, stop=interruption, plan=plan,
+            cluster=cluster, again=again, listener=listener, stop=interruption, plan=plan,
         ):  # fmt: skip
             outcomes.append(outcome)
             _tell_outcome(console, outcome)
@@ -128,13 +142,6 @@ def reproduce(
 def results_folder(given: Path | None) -> Path:
     """Where results are kept."""
     return given if given is not None else Path(os.environ.get(VARIABLE) or "results")
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _chosen(names: Sequence[str], all_: bool) -> list[Study]:
@@ -159,9 +166,11 @@ def _at(scale: Scale, chosen: Sequence[Study]) -> list[Study]:
     return have
 
 
-def _tell_plan(console: Console, plan: Plan, *, scale: Scale, seeds: Seeds, workers: int) -> None:
+def _tell_plan(
+    console: Console, plan: Plan, *, scale: Scale, seeds: Seeds, workers: int | None
+) -> None:
     """What will be done, and how long it may take."""
-    left, board = plan.left, plan.board
+    left, jobs = plan.left, plan.jobs
     studies = count(len(plan.known) + len(plan.refused) + len(left), "study")
     console.print(
         f"{studies} at {scale} scale, {count(len(seeds), 'seed')}: "
@@ -171,18 +180,21 @@ def _tell_plan(console: Console, plan: Plan, *, scale: Scale, seeds: Seeds, work
         return
     needed = {config.key() for study in left for config in study.seeded_runs(scale, seeds).values()}
     console.print(
-        f"{count(len(board.runs), 'run')} to train, {len(needed) - len(board.runs)} trained "
-        f"already; {count(workers, 'worker')}"
+        f"{count(len(jobs.runs), 'run')} to train, {len(needed) - len(jobs.runs)} trained "
+        f"already; {'a Ray cluster' if workers is None else count(workers, 'worker')}"
     )
     console.print(f"expected: {_expected(plan, scale, seeds, workers)}")
 
 
-def _expected(plan: Plan, scale: Scale, seeds: Seeds, workers: int) -> str:
+def _expected(plan: Plan, scale: Scale, seeds: Seeds, workers: int | None) -> str:
     """How long it may take: by what is known of cores, or what the studies say of a GPU."""
     if scale == "paper":
         minutes = len(seeds) * sum(study.minutes[scale] for study in plan.left)
         return f"about {duration(60 * minutes)} on a GPU, less where runs exist or are shared"
-    minutes = sum(job.minutes * (1 - job.share) for job in plan.board.jobs) / workers
+    minutes = sum(job.minutes * (1 - job.share) for job in plan.jobs.all)
+    if workers is None:
+        return f"about {duration(60 * minutes)} of one core, divided by those of the cluster"
+    minutes /= workers
     return f"about {duration(60 * minutes)} with a core for each worker and nothing else to do"
 
 

@@ -55,6 +55,10 @@ VERBS = {
         "train", "train",
         "Train a recipe; a run that exists is returned, one that was interrupted goes on.",
     ),
+    "sweep": Verb(
+        "sweep", "sweep",
+        "Train a recipe over a grid of settings and seeds, on this machine or on a Ray cluster.",
+    ),
     "runs": Verb("runs", "app", "List the runs: recipe, what differs from it, error and age."),
     "evaluate": Verb(
         "evaluate", "evaluate",

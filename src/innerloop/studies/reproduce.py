@@ -1,22 +1,20 @@
 """Studies from nothing: the runs that they need, each once, then what is measured on them."""
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from innerloop.core.errors import InnerloopError
 from innerloop.data.reading import MissingDataError, require_here
-from innerloop.studies.board import Board, Job, Progress
-from innerloop.studies.processes import address, side_by_side
+from innerloop.engine.cluster import RayCluster
+from innerloop.engine.job import Job, Stop
+from innerloop.engine.run import Listener, run_jobs
+from innerloop.studies.jobs import StudyJobs, address, study_jobs
 from innerloop.studies.result import Result, find_result, place, read_result, refusal
 from innerloop.studies.seeds import Seeds
 from innerloop.studies.study import Study
-from innerloop.studies.workers import Stop, Worker, in_turn
 from innerloop.training.families import Scale
 from innerloop.training.store import Store
-
-Listener = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -35,19 +33,19 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Plan:
-    """What a reproduction will do; it is good for one, as its board keeps what has been done."""
+    """What a reproduction will do; it is good for one, as its jobs keep what has been done."""
 
     known: tuple[Outcome, ...]
     """Of the studies whose results are there already."""
     refused: tuple[Outcome, ...]
     """Of the studies whose results of other seeds would be lost, or whose data are not here."""
-    board: Board
-    """The jobs of the others."""
+    jobs: StudyJobs
+    """Those of the others."""
 
     @property
     def left(self) -> list[Study]:
         """The studies that are to be measured."""
-        return [job.study for job in self.board.measures if job.study is not None]
+        return list(self.jobs.measures.values())
 
 
 def make_plan(
@@ -74,8 +72,8 @@ def make_plan(
             refused.append(Outcome(study=study, result=None, error=missing, skipped=True))
         else:
             left.append(study)
-    board = Board.of(left, scale=scale, seeds=seeds, store=store)
-    return Plan(known=tuple(known), refused=tuple(refused), board=board)
+    jobs = study_jobs(left, scale=scale, seeds=seeds, store=store, results=results)
+    return Plan(known=tuple(known), refused=tuple(refused), jobs=jobs)
 
 
 def _missing_data(study: Study, scale: Scale) -> str:
@@ -96,6 +94,7 @@ def reproduce(
     store: Store,
     results: Path,
     workers: int = 1,
+    cluster: RayCluster | None = None,
     again: bool = False,
     listener: Listener | None = None,
     stop: Stop | None = None,
@@ -103,8 +102,8 @@ def reproduce(
 ) -> Iterator[Outcome]:
     """Train what is missing, measure, judge and write; an outcome as soon as a study has one.
 
-    Studies share their runs, and with several workers jobs are done side by side, each on one
-    thread. A study that fails leaves the others alone. Results that are there already, of the same
+    Studies share their runs, and with several workers, or on a cluster, jobs are done side by side.
+    A study that fails leaves the others alone. Results that are there already, of the same
     code and runs and with no fewer seeds, are given as they are, unless `again`; results of seeds
     that are not asked for are kept, and the study is refused, unless `again`. Where `stop`
     returns True, runs are saved and the iteration ends; called again, it goes on from there. `plan`
@@ -114,22 +113,15 @@ def reproduce(
         plan = make_plan(
             studies, scale=scale, seeds=seeds, store=store, results=results, again=again
         )
-    if workers > 1:
+    if workers > 1 or cluster is not None:
         for study in plan.left:
             address(study)  # refused before the work begins, where other processes have none
     yield from (*plan.known, *plan.refused)
-    board = plan.board
-    board.began = time.perf_counter()
-    worker = Worker(scale=scale, seeds=seeds, store=store, results=results)
-    look = _look(board, workers, listener)
-    jobs = (
-        in_turn(board, worker, stop or _never, look)
-        if workers == 1
-        else side_by_side(board, worker, workers, stop or _never, look)
-    )
-    for job in jobs:
-        if job.study is not None:
-            yield _outcome(job, job.study, scale, results)
+    for job in run_jobs(
+        plan.jobs.all, workers=workers, cluster=cluster, stop=stop, listener=listener
+    ):
+        if (study := plan.jobs.measures.get(job)) is not None:
+            yield _outcome(job, study, scale, results)
 
 
 def _outcome(job: Job, study: Study, scale: Scale, results: Path) -> Outcome:
@@ -139,21 +131,3 @@ def _outcome(job: Job, study: Study, scale: Scale, results: Path) -> Outcome:
         return Outcome(study=study, result=read_result(place(results, study, scale)))
     except InnerloopError as error:  # gone or changed since: the other studies are not
         return Outcome(study=study, result=None, error=str(error))
-
-
-def _look(board: Board, workers: int, listener: Listener | None) -> Callable[[], None]:
-    """Tell a listener how far the board is: where a job has ended, else a few times per second."""
-    last, ended = 0.0, 0
-
-    def look() -> None:
-        nonlocal last, ended
-        now = time.perf_counter()
-        if listener is not None and (now - last > 0.1 or board.ended > ended):
-            last, ended = now, board.ended
-            listener(board.progress(workers))
-
-    return look
-
-
-def _never() -> bool:
-    return False

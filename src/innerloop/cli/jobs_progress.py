@@ -1,4 +1,4 @@
-"""How far a reproduction is: a bar with what is running, or plain lines where nobody watches."""
+"""How far many jobs are: a live table of them, or plain lines where nobody watches."""
 
 import sys
 import time
@@ -11,12 +11,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from innerloop.report.words import duration
-from innerloop.studies.board import Progress
+from innerloop.core.words import duration
+from innerloop.engine.board import Progress
+from innerloop.engine.run import Listener
 
-Listener = Callable[[Progress], None]
 QUIET = 120.0
 """Seconds without a line, at the most, where nobody watches."""
+ROWS = 12
+"""Jobs of each kind that are shown, at the most."""
 
 
 @contextmanager
@@ -30,26 +32,33 @@ def shown_progress(console: Console) -> Iterator[Listener]:
 
 
 def headline(progress: Progress) -> str:
-    """`3 of 17 jobs done, about 12 minutes left`."""
+    """`3 of 17 jobs done, 1 of them failed, about 12 minutes left`."""
     done = f"{progress.jobs_done} of {progress.jobs} jobs done"
+    if progress.failed:
+        done += f", {len(progress.failed)} of them failed"
     if progress.seconds_left is None or progress.jobs_done == progress.jobs:
         return done
     return f"{done}, about {duration(progress.seconds_left)} left"
 
 
 def _display(progress: Progress) -> Group:
-    """The bar with its headline, and a line for all that is running."""
+    """The bar with its headline, and a row for each job that is running or has failed."""
     line = Table.grid(padding=(0, 2))
     line.add_row(
         ProgressBar(total=1.0, completed=progress.done, width=30),
         f"{progress.done:.0%}",
         headline(progress),
     )
-    return Group(line, *(_running(job) for job in progress.running))
-
-
-def _running(job: str) -> Text:
-    return Text(f"  {job}", style="dim", no_wrap=True, overflow="ellipsis")
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(no_wrap=True)
+    rows.add_column(no_wrap=True, overflow="ellipsis")
+    for jobs, fate, style in (
+        (progress.failed[-ROWS:], "failed", "bold red"),
+        (progress.running[:ROWS], "running", "dim"),
+    ):
+        for job in jobs:
+            rows.add_row(Text(f"  {fate}", style), Text(job, "dim"))
+    return Group(line, rows)
 
 
 def progress_lines(clock: Callable[[], float] = time.monotonic) -> Listener:
