@@ -14,6 +14,7 @@ from innerloop.core.chunks import rows_within_budget, slices
 from innerloop.core.config import STRICT
 from innerloop.core.learner import OneShot, Traits
 from innerloop.core.prompt import Prompt
+from innerloop.learners.prefix import require_finite
 
 Reals = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -45,6 +46,7 @@ class GreedyTree(OneShot):
     )
     signs: bool = Field(default=False, description="see only the signs of the inputs")
     traits = Traits(order_invariant=True)
+    differentiable = False
 
     def init(self, prompt: Prompt) -> Tensor:
         """The answers, for a few prompts at a time; on the CPU, where ragged arrays are quick."""
@@ -56,7 +58,8 @@ class GreedyTree(OneShot):
         rows = rows_within_budget(8 * prompt.dims * prompt.points**2, at_most=_BYTES)
         for part in slices(prompt.batch if prompt.points > 1 else 0, rows):
             _answer(inputs[part], outputs[part], asked[part], answers[part], self.depth)
-        return torch.from_numpy(answers).reshape(prompt.prediction_shape).to(prompt.xs.device)
+        given = torch.from_numpy(answers).reshape(prompt.prediction_shape).to(prompt.xs.device)
+        return require_finite(self.name, prompt, given)
 
 
 @record(slots=True)
