@@ -9,7 +9,7 @@ from innerloop.core.chunks import map_prompts, rows_within_budget
 from innerloop.core.config import STRICT
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
-from innerloop.learners.lasso import PENALTIES
+from innerloop.learners.lasso import PENALTIES, SWALLOWED
 from innerloop.learners.lasso_path import settle
 from innerloop.learners.prefix import LinearLearner, tensor_bytes
 from innerloop.learners.units import largest_inputs, output_units, powers_of_two
@@ -59,8 +59,11 @@ class ElasticNet(LinearLearner[Tensor]):
             [ys[:, None] * seen, ys.new_zeros(len(xs), examples, dims)], dim=2
         ).flatten(0, 1)  # (N m, m + d)
         # A penalty beyond all products of inputs and outputs makes every weight zero.
-        absolute = (self.penalty * self.ratio / units / of_outputs).clamp(*PENALTIES)  # (N,)
-        weight = (absolute[:, None] * number).flatten()  # (N m,)
+        absolute = xs.new_tensor(self.penalty * self.ratio) / units / of_outputs  # (N,)
+        absolute = absolute.clamp(*PENALTIES)  # (N,)
+        # One that rounding would swallow leaves no path to follow: it is raised just above.
+        floor = SWALLOWED * (xs.abs().amax(dim=2) * ys.abs()).cumsum(dim=1)  # (N, m)
+        weight = torch.maximum(absolute[:, None] * number, floor).flatten()  # (N m,)
         weights = inputs.new_zeros(len(inputs), dims)  # (N m, d)
         if examples:
             for _ in range(1 + REPAIRS):

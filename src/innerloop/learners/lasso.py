@@ -59,7 +59,8 @@ class Lasso(LinearLearner[Tensor]):
         xs, ys = xs / units[:, None, None], ys / of_outputs[:, None]  # (N, n, d), (N, n)
         xs[:, -1] = ys[:, -1] = 0  # the question: no prefix has it, and it may not fit the units
         # A penalty beyond all products of inputs and outputs makes every weight zero.
-        penalty = (self.penalty / units / of_outputs).clamp(*PENALTIES)  # (N,)
+        # Torch divides a number by way of the inverse, which of the smallest units is infinite.
+        penalty = (xs.new_tensor(self.penalty) / units / of_outputs).clamp(*PENALTIES)  # (N,)
         # A penalty that rounding would swallow leaves no path to follow: it is raised just above.
         floor = SWALLOWED * xs.abs().amax(dim=2) * ys.abs()  # (N, n)
         growth = torch.maximum(floor, penalty[:, None])  # (N, n)

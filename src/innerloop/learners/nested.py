@@ -74,7 +74,7 @@ def singular_weights(xs: Tensor, ys: Tensor, penalty: float, precision: float) -
             units = powers_of_two(sizes)[:, None, None]  # (b, 1, 1)
             u, s, vt = torch.linalg.svd(inputs / units, full_matrices=False)  # (b, i, r), (b, r)
             kept = s > rank_tolerance(i, dims, precision) * s[:, :1]  # (b, r)
-            rest = penalty / units[:, 0] / units[:, 0] / s  # (b, r)
+            rest = xs.new_tensor(penalty) / units[:, 0] / units[:, 0] / s  # (b, r)
             along = (u.mT @ ys[rows, :i]) / (s + rest)[..., None]  # (b, r, k)
             weights[rows, i] = vt.mT @ along.masked_fill(~kept[..., None], 0.0) / units
     return weights

@@ -81,7 +81,7 @@ class Newton(LinearLearner[NewtonState]):
         gram = _zeros(shape, prompt.xs.device)  # (B, n, r)
         moment = _zeros((*shape, prompt.outputs), prompt.xs.device)  # (B, n, r, k)
         basis = _zeros((*shape, prompt.dims), prompt.xs.device)  # (B, n, r, d)
-        units = input_units(self.name, prompt, span=SPAN)  # (B,)
+        units = self._units(prompt)  # (B,)
         xs = in_units(prompt.xs.double(), units)  # (B, n, d)
         sums = products_before(xs, prompt.ys.double()) / units[:, None, None, None]  # (B, n, d, k)
         for i, smaller in smaller_grams(xs):
@@ -126,7 +126,7 @@ class Newton(LinearLearner[NewtonState]):
         """Whether a start that was given is too large."""
         if isinstance(self.start, str):
             return None
-        units = input_units(self.name, prompt, span=SPAN)  # (1,)
+        units = self._units(prompt)  # (1,)
         largest = squared_norms(in_units(prompt.xs.double(), units)).amax()  # ()
         limit = float(2 / largest / largest / units / units / units / units)
         if self.start <= limit:
@@ -135,6 +135,12 @@ class Newton(LinearLearner[NewtonState]):
             f"start is {self.start:g} and Newton's method diverges beyond 2 / |S S'|, here "
             f"{limit:.1e}; take a smaller one, or 'frobenius'"
         )
+
+    def _units(self, prompt: Prompt) -> Tensor:
+        """What inputs are measured in: (B,)."""
+        units = input_units(self.name, prompt, span=SPAN)  # (B,)
+        # A number as start is for inputs as they are: where they are tiny, it leaves M at zero.
+        return units if isinstance(self.start, str) else units.clamp(min=1)
 
     def _start(self, gram: Tensor, units: Tensor) -> Tensor:
         """The eigenvalues of alpha S: (B, n, r)."""

@@ -23,6 +23,8 @@ from innerloop.learners.prefix import LinearLearner
 
 LEAST = 1e-290
 """Penalties below are near the end of float64's range, where sums of squares lose their digits."""
+HUGE = 1e280
+"""Numbers beyond are near its other end."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -52,6 +54,10 @@ class Ridge(LinearLearner[Tensor]):
         small = ~(condition < REFINED[0][0]) | (self.penalty < LEAST)  # (B,)
         if bool(small.any()):
             weights[small] = _barely_penalised(xs[small], ys[small], self.penalty)
+        # Both ways divide the outputs by the root of the penalty first.
+        huge = ys.abs().amax(dim=(1, 2)) / self.penalty**0.5 > HUGE  # (B,)
+        if bool(huge.any()):
+            weights[huge] = singular_weights(xs[huge], ys[huge], self.penalty, 0)
         return weights
 
 
