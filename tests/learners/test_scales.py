@@ -158,7 +158,9 @@ ROWS: dict[str, Row] = {
         lambda sx, sy: exact.ridge(scaled_penalty(sx, sy)),
     ),
     "Bayes": linear("bayes", lambda sx, sy: lib.Bayes(0.5, 2.0), lambda sx, sy: exact.ridge(0.125)),
-    "averaging": linear("averaging", lambda sx, sy: lib.Averaging(), lambda sx, sy: exact.averaging),
+    "averaging": linear(
+        "averaging", lambda sx, sy: lib.Averaging(), lambda sx, sy: exact.averaging
+    ),
     "descent at 1/L": linear(
         "gradient-descent", lambda sx, sy: lib.GradientDescent(3),
         lambda sx, sy: exact.descent(3, None),
@@ -255,7 +257,7 @@ ROWS: dict[str, Row] = {
         name="network-by-adam", make=lambda sx, sy: lib.NetworkByAdam(hidden=2, steps=2),
         answer=lambda sx, sy, learner, d: first_network(learner, d),
         # Adam squares gradients, which may grow with the square of the inputs.
-        refuses=lambda xs, ys: None if max(float(xs.abs().max()), float(ys.abs().max())) > 1e70 else False,
+        refuses=lambda xs, ys: None if max(xs.abs().max(), ys.abs().max()) > 1e70 else False,
     ),
 }  # fmt: skip
 """Each learner in some settings; several where a step size, a penalty or a length is fixed."""
@@ -327,7 +329,7 @@ def expected(
 
 
 def require_optimum(learner: Any, problem: Problem) -> None:
-    """Weights of the Lasso and the elastic net: several may be as good, and one of them is right."""
+    """Weights of the Lasso, elastic net: several may be as good, and any of them is right."""
     weights = learner.weights(problem.prompt)[0, :, :, 0]  # (n, d)
     assert bool(torch.isfinite(weights).all())
     ratio = Fraction(getattr(learner, "ratio", 1.0))
@@ -352,7 +354,9 @@ def require_right(row: Row, name: str, learner: Any, problem: Problem) -> None:
         given = il.predict(learner, problem.prompt)[0, :, 0].tolist()
     except RangeError as error:
         sentence = str(error)
-        assert sentence.endswith(".") and "\n" not in sentence and len(sentence) < 300
+        assert sentence.endswith(".")
+        assert "\n" not in sentence
+        assert len(sentence) < 300
         out_of_room = largest > ROOM or problem.sy / problem.sx > 1e300
         assert refused is not False or out_of_room, (problem, sentence)
         return
