@@ -160,6 +160,59 @@ PROMPTS_AND_TASKS: dict[str, Row] = {
     ),
 }  # fmt: skip
 
+WITH_GRADIENTS = il.Prompt(xs=PROMPT.xs.clone().requires_grad_(), ys=PROMPT.ys)
+HUGE = il.Prompt(xs=1e300 * PROMPT.xs.double(), ys=1e300 * PROMPT.ys.double())
+
+NUMBERS: dict[str, Row] = {
+    "gradients through least squares": (
+        lambda: next(il.iterate(OLS, WITH_GRADIENTS)), "detach its tensors",
+    ),
+    "gradients through a tree": (
+        lambda: next(il.iterate(il.learners.GreedyTree(), WITH_GRADIENTS)), "is not differentiable",
+    ),
+    "gradients through steps of descent": (
+        lambda: next(il.iterate(il.learners.Strided(DESCENT, (1, 2)), WITH_GRADIENTS)), "`predict`",
+    ),
+    "weights of a prompt with gradients": (lambda: OLS.weights(WITH_GRADIENTS), "`predict`"),
+    "a step size that diverges": (
+        lambda: il.predict(il.learners.GradientDescent(400, 9.0), PROMPT), "diverges beyond 2 / L",
+    ),
+    "descent of a step size on huge inputs": (
+        lambda: il.predict(il.learners.GradientDescent(3, 0.1), HUGE), "step_size is 0.1",
+    ),
+    "momentum that diverges": (
+        lambda: il.predict(il.learners.MomentumDescent(400, 9.0), PROMPT), "step_size is 9",
+    ),
+    "online descent that diverges": (
+        lambda: il.predict(il.learners.OnlineGradientDescent(1e90), PROMPT),
+        "2 / (|x|^2 + penalty)",
+    ),
+    "online descent whose penalty diverges": (
+        lambda: il.predict(il.learners.OnlineGradientDescent(penalty=1e90), PROMPT),
+        "a penalty of 1e+90",
+    ),
+    "averages of huge numbers": (lambda: il.predict(il.learners.Averaging(), HUGE), "nearer to 1"),
+    "Newton from too large a start": (
+        lambda: il.predict(il.learners.Newton(20, 9.0), PROMPT), "diverges beyond 2 / |S S'|",
+    ),
+    "updates that drown in rounding": (
+        lambda: il.predict(il.learners.ShermanMorrison(1e-20), PROMPT), "or Ridge",
+    ),
+    "cosines of huge numbers": (
+        lambda: il.predict(il.learners.RandomFeatures(0.1, kind="cosine"), HUGE), "a larger length",
+    ),
+    "boosting on huge numbers": (lambda: il.predict(il.learners.Boosting(), HUGE), "float32"),
+    "a network on huge numbers": (
+        lambda: il.predict(il.learners.NetworkByAdam(hidden=2, steps=2), HUGE), "leave the range",
+    ),
+    "inputs of too many sizes": (
+        lambda: il.predict(
+            il.learners.ConjugateGradient(2),
+            il.Prompt.from_arrays([[[1e-300], [1.0], [2.0]]], [[1.0, 1.0, 1.0]])),
+        "reach from 1.0e-300 to 1.0e+00",
+    ),
+}  # fmt: skip
+
 ANSWERS: dict[str, Row] = {
     "a flat answer": (
         lambda: il.predict(Answering(lambda p: p.ys[..., 0]), PROMPT), "expected a tensor of shape",
@@ -250,7 +303,7 @@ ARGUMENTS: dict[str, Row] = {
     "a folder that is none": (lambda: il.models.load("nowhere"), "there is no folder nowhere"),
 }  # fmt: skip
 
-MISTAKES = LEARNERS | PROMPTS_AND_TASKS | ANSWERS | ARGUMENTS
+MISTAKES = LEARNERS | PROMPTS_AND_TASKS | NUMBERS | ANSWERS | ARGUMENTS
 
 SETTINGS: dict[str, tuple[type[Any], Callable[[], Any], str]] = {
     "a string for a function": (
@@ -263,6 +316,28 @@ SETTINGS: dict[str, tuple[type[Any], Callable[[], Any], str]] = {
     "a misspelt key": (
         il.tasks.LinearRegression, lambda: il.tasks.LinearRegression(dim=3),  # pyright: ignore
         "did you mean 'dims'?",
+    ),
+    "half a step of Newton": (
+        il.learners.Newton, lambda: il.learners.Newton(2.5),  # pyright: ignore
+        "the key 'steps' of Newton is 2.5",
+    ),
+    "steps as a word": (
+        il.learners.GradientDescent, lambda: il.learners.GradientDescent("three"),  # pyright: ignore
+        "the key 'steps' of GradientDescent is 'three'",
+    ),
+    "half a dimension": (
+        il.tasks.LinearRegression, lambda: il.tasks.LinearRegression(dims=2.5),  # pyright: ignore
+        "the key 'dims' of LinearRegression is 2.5",
+    ),
+    "half a stride": (
+        il.learners.Strided, lambda: il.learners.Strided(DESCENT, (2.5,)),  # pyright: ignore
+        "valid integer",
+    ),
+    "noise that squares to infinity": (
+        il.learners.Bayes, lambda: il.learners.Bayes(1e200), "bring them nearer to 1",
+    ),
+    "noise that squares to zero": (
+        il.learners.GaussianProcess, lambda: il.learners.GaussianProcess(1e-200), "nearer to 1",
     ),
     "a negative penalty": (
         il.learners.Ridge, lambda: il.learners.Ridge(-1.0), "greater than or equal to 0",

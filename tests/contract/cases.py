@@ -49,8 +49,9 @@ CASES: dict[str, Case] = {
     "ols": Case(learner=il.OLS()),
     "ridge": Case(learner=il.Ridge(0.1)),
     "ridge without penalty": Case(learner=il.Ridge(0.0)),
-    # On collinear inputs the condition number is 1e10, and at some sizes 1e-7 of it shows.
-    "ridge, tiny penalty": Case(learner=il.Ridge(1e-10), sizes=((5, 12),), any_size=False),
+    "ridge, small penalty": Case(learner=il.Ridge(1e-7)),
+    "ridge, tiny penalty": Case(learner=il.Ridge(1e-10)),
+    "ridge, a penalty far below rounding": Case(learner=il.Ridge(1e-100)),
     "ridge, huge penalty": Case(learner=il.Ridge(1e6), sizes=((5, 12),)),
     "bayes": Case(learner=il.Bayes(0.5, 2.0)),
     "bayes without noise": Case(learner=il.Bayes(0.0)),

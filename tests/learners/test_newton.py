@@ -146,7 +146,7 @@ def test_is_a_polynomial_in_the_gram_matrix(start: str | float, random_prompt: D
             assert torch.allclose(state.matrices()[:, i], polynomial, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("start", ["frobenius", "paper", 0.1])
+@pytest.mark.parametrize("start", ["frobenius", "paper", 0.001])
 def test_without_inputs_the_weights_are_zero(start: str | float, random_prompt: Draw) -> None:
     prompt = random_prompt(batch=2, points=6, dims=3)
     learner = Newton(10, start)  # pyright: ignore[reportArgumentType]

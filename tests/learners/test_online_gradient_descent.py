@@ -64,8 +64,8 @@ def test_an_input_of_zero_takes_no_step(random_prompt: Draw) -> None:
     xs[:, 2] = 0
     weights = OnlineGradientDescent().weights(Prompt(xs=xs, ys=prompt.ys))
     assert torch.equal(weights[:, 3], weights[:, 2])
-    tiny = Prompt(xs=1e-170 * prompt.xs, ys=prompt.ys)  # The squares underflow.
-    assert torch.equal(OnlineGradientDescent().weights(tiny), torch.zeros(2, 5, 3, 1).double())
+    tiny = Prompt(xs=2.0**-600 * xs, ys=prompt.ys)  # The squares underflow, the steps must not.
+    assert torch.equal(OnlineGradientDescent().weights(tiny), 2.0**600 * weights)
 
 
 def test_configuration() -> None:

@@ -20,6 +20,7 @@ from innerloop.core.chunks import map_prompts
 from innerloop.core.errors import ConfigurationError, InnerloopError
 from innerloop.core.iterate import predict, trajectory
 from innerloop.core.learner import Learner
+from innerloop.core.overflow import overflow_allowed
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
 
@@ -109,6 +110,7 @@ class Fitted:
 
 
 @torch.no_grad()
+@overflow_allowed()
 def ask(learner: Learner[Any], prompt: Prompt, steps: int | None = None) -> Tensor:
     """Predictions (P, n, k) in float64; where a query is asked per prefix, those of the queries."""
     answers = map_prompts(
@@ -144,6 +146,7 @@ def pose(
 
 
 @torch.no_grad()
+@overflow_allowed()
 def closest_of_family(candidates: Sequence[Candidate], question: Question) -> Fitted | None:
     """The member and the step that come closest; None where the task is for no member.
 

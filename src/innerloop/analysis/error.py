@@ -16,6 +16,7 @@ from innerloop.core.errors import ConfigurationError, PromptError, unknown
 from innerloop.core.expects import expect_learner, expect_prompt, expect_task
 from innerloop.core.iterate import predict, trajectory
 from innerloop.core.learner import Learner
+from innerloop.core.overflow import overflow_allowed
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
 
@@ -23,6 +24,7 @@ Progress = Callable[[str, int, int], None]
 """Called with the name of a learner, the parts of the work that are done, and all of them."""
 
 
+@overflow_allowed()
 def error(
     learner: Learner[Any],
     prompt: Prompt,

@@ -18,6 +18,7 @@ from innerloop.core.errors import PromptError
 from innerloop.core.expects import expect_learner, expect_prompt, expect_task
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
+from innerloop.core.overflow import overflow_allowed
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
 
@@ -54,6 +55,7 @@ def forgetting(
 
 
 @torch.no_grad()
+@overflow_allowed()
 def _example_errors(learner: Learner[Any], prompt: Prompt, steps: int | None) -> Tensor:
     """Squared errors (P, n) on all points of the prompts, asked again after the last of them."""
 

@@ -19,9 +19,11 @@ from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.iterate import answers_by_step, predict
 from innerloop.core.learner import Learner
+from innerloop.core.overflow import overflow_allowed
 from innerloop.core.prompt import Prompt
 
 
+@overflow_allowed()
 def induced_weights(
     learner: Learner[Any],
     prompt: Prompt,

@@ -24,6 +24,7 @@ from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.iterate import answers_by_step, iterate
 from innerloop.core.learner import Learner
+from innerloop.core.overflow import overflow_allowed
 from innerloop.core.prompt import Prompt
 from innerloop.learners import GradientDescent, Newton
 
@@ -57,6 +58,7 @@ def match(
     return matches[second.name]
 
 
+@overflow_allowed()
 def match_all(
     first: Learner[Any],
     others: Mapping[str, Learner[Any]],

@@ -22,6 +22,7 @@ from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner
+from innerloop.core.overflow import overflow_allowed
 from innerloop.core.prompt import Prompt
 
 Steps = tuple[int | None, int | None]
@@ -136,6 +137,7 @@ def cosines(one: Tensor, other: Tensor) -> Tensor:
 
 
 @torch.no_grad()
+@overflow_allowed()
 def predict_in_parts(learner: Learner[Any], prompt: Prompt, *, steps: int | None = None) -> Tensor:
     """Predictions (P, n[, q], k), so many prompts at a time that memory stays bounded."""
     expect_learner(learner)

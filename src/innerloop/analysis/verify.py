@@ -13,6 +13,7 @@ from innerloop.core.errors import ConfigurationError, PromptError
 from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.iterate import trajectory
 from innerloop.core.learner import Learner
+from innerloop.core.overflow import overflow_allowed
 from innerloop.core.prompt import Prompt
 
 SLICE = 128
@@ -79,6 +80,7 @@ class Verification:
         )
 
 
+@overflow_allowed()
 def verify(
     circuit: Learner[Any],
     algorithm: Learner[Any],

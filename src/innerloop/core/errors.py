@@ -28,6 +28,10 @@ class FixedPointError(InnerloopError):
     """An iteration that did not reach its fixed point."""
 
 
+class RangeError(InnerloopError):
+    """Numbers that floating point has no room for, or of which rounding leaves no digit."""
+
+
 class AnswerShapeError(InnerloopError):
     """A learner's answer that is not a tensor of the shape that the prompt asks for."""
 

@@ -12,6 +12,7 @@ from innerloop.core.errors import ConfigurationError, FixedPointError, NotSuppor
 from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.iterate import in_one_pass, iterate, read_checked
 from innerloop.core.learner import Learner
+from innerloop.core.overflow import overflow_allowed
 from innerloop.core.prompt import Prompt
 from innerloop.core.state import clone_state, put_state, select_state
 from innerloop.core.tolerances import FIXED_POINT
@@ -50,6 +51,7 @@ class FixedPoint:
 
 
 @torch.no_grad()
+@overflow_allowed()  # what diverges is counted, and its last state given
 def run_to_fixed_point(
     learner: Learner[Any],
     prompt: Prompt,

@@ -9,7 +9,12 @@ from torch import Tensor
 
 from innerloop.core.arguments import expect_count
 from innerloop.core.chunks import rows_within_budget
-from innerloop.core.errors import AnswerShapeError, ConfigurationError, IgnoredQueriesError
+from innerloop.core.errors import (
+    AnswerShapeError,
+    ConfigurationError,
+    IgnoredQueriesError,
+    NotSupportedError,
+)
 from innerloop.core.expects import expect_learner, expect_prompt
 from innerloop.core.learner import Learner, State
 from innerloop.core.prompt import Prompt, expand_prefixes
@@ -55,11 +60,20 @@ def iterate(
             f"start is a {type(start).__name__}, expected a pair: a state, and the number of steps "
             "that led to it."
         )
+    if not learner.differentiable and torch.is_grad_enabled() and _wants_gradients(prompt):
+        raise NotSupportedError(
+            f"{learner.name} is not differentiable and the prompt requires gradients: detach its "
+            "tensors, or call `predict`, which keeps none."
+        )
     taken = 0 if start is None else start[1]
     total = _number_of_steps(learner, max(0, learner.steps - taken) if steps is None else steps)
     if taken < 0:
         raise ConfigurationError(f"start is after {taken} steps, expected 0 or more.")
     return _states(learner, prompt, start, range(taken, taken + total))
+
+
+def _wants_gradients(prompt: Prompt) -> bool:
+    return any(values.requires_grad for values in (prompt.xs, prompt.ys, prompt.asked))
 
 
 def _states(

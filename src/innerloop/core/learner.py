@@ -53,6 +53,8 @@ class Learner(ABC, Generic[State]):
     answers_at_end: bool = False
     """Whether it answers queries that are asked after the last example alone, all in one pass; any
     other learner is run on each of them by itself."""
+    differentiable: bool = True
+    """Whether gradients flow through it; `iterate` refuses prompts that want them from others."""
 
     @cached_property
     def name(self) -> str:

@@ -101,6 +101,7 @@ class FromEstimator(OneShot):
     minimum_examples: Annotated[int, Field(ge=1)] = 1
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     traits: Traits = Traits()
+    differentiable = False
 
     @field_validator("estimator")
     @classmethod

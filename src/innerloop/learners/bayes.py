@@ -1,6 +1,6 @@
 """The posterior mean of noisy linear regression."""
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
@@ -8,7 +8,7 @@ from innerloop.core.config import STRICT
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
 from innerloop.learners.prefix import LinearLearner
-from innerloop.learners.ridge import Ridge
+from innerloop.learners.ridge import Ridge, require_penalty
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -28,6 +28,11 @@ class Bayes(LinearLearner[Tensor]):
     )
 
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
+
+    @model_validator(mode="after")
+    def _require_penalty(self) -> "Bayes":
+        require_penalty(self.noise, self.prior_variance)
+        return self
 
     @property
     def ridge(self) -> Ridge:

@@ -8,10 +8,13 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from innerloop.core.config import STRICT
-from innerloop.core.errors import NotSupportedError
+from innerloop.core.errors import NotSupportedError, RangeError
 from innerloop.core.learner import OneShot, Traits
 from innerloop.core.prompt import Prompt
 from innerloop.learners._estimators import Reals, fit_each_prefix
+
+LARGEST = 2.0**60
+"""Numbers up to this size, and down to its inverse, have squares in the range of float32."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -24,7 +27,8 @@ class Boosting(OneShot):
     searched exactly: on a hundred examples that is faster than histograms. An empty prefix answers
     0, a single example its y. With `signs` the trees see only the signs of the inputs.
 
-    XGBoost computes in float32: answers are good to 1e-6 of the outputs' size.
+    XGBoost computes in float32: answers are good to 1e-6 of the outputs' size, and prompts whose
+    inputs or outputs float32 has no room for are refused.
     """
 
     rounds: int = Field(default=50, ge=1, description="trees, one after the other")
@@ -34,6 +38,7 @@ class Boosting(OneShot):
     )
     signs: bool = Field(default=False, description="see only the signs of the inputs")
     traits = Traits(order_invariant=True)
+    differentiable = False
 
     @property
     def computes_in(self) -> torch.dtype:
@@ -43,6 +48,7 @@ class Boosting(OneShot):
     def init(self, prompt: Prompt) -> Tensor:
         """One fit after the other: XGBoost trains no two models at once."""
         xgboost = _xgboost()
+        self._require_range(prompt)
         settings = {
             "max_depth": self.depth,
             "learning_rate": self.learning_rate,
@@ -58,6 +64,19 @@ class Boosting(OneShot):
             return model.predict(xgboost.DMatrix(asked, nthread=1))
 
         return fit_each_prefix(prompt, fit, signs=self.signs)
+
+    def _require_range(self, prompt: Prompt) -> None:
+        """Refuse prompts that are infinite in float32, or all zero where they were not."""
+        named = {"inputs": prompt.xs[:, :-1], "outputs": prompt.ys[:, :-1]}
+        for name, values in named.items() if prompt.points > 1 else ():
+            sizes = values.double().abs().flatten(1).amax(dim=1)  # (B,)
+            beyond = (sizes > LARGEST) | ((sizes < 1 / LARGEST) & (sizes > 0))  # (B,)
+            if bool(beyond.any()):
+                b = int(torch.nonzero(beyond)[0])
+                raise RangeError(
+                    f"{self.name} is given {name} up to {float(sizes[b]):.1e} in prompt {b} of "
+                    f"{prompt.batch}, and XGBoost computes in float32: scale them to about 1."
+                )
 
 
 def _xgboost() -> Any:

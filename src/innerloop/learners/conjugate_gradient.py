@@ -1,6 +1,7 @@
 """The conjugate gradient method on the normal equations of each prefix."""
 
 from dataclasses import dataclass as plain_dataclass
+from dataclasses import replace
 
 import torch
 from pydantic import Field
@@ -15,18 +16,24 @@ from innerloop.core.state_parts import MovingPart
 from innerloop.learners.prefix import (
     LinearLearner,
     cached_rows,
-    moments,
+    products_before,
     pull_back,
     residuals,
     sum_before,
 )
+from innerloop.learners.units import in_units, input_units, output_units
 
 EPSILON = torch.finfo(torch.float64).eps
+SPAN = 2.0**180
+"""How much smaller than the unit an input may be: its fourth power is still in range."""
 
 
 @plain_dataclass(frozen=True, slots=True, eq=False)
 class ConjugateState:
-    """The iterate of each prefix and output, and where it goes next."""
+    """The iterate of each prefix and output, and where it goes next.
+
+    All of it is for inputs and outputs in units, which are 1 unless these are extreme.
+    """
 
     weights: Tensor
     """(B, n, d, k): what moves."""
@@ -34,6 +41,10 @@ class ConjugateState:
     """(B, n, d, k): conjugate to all directions before; zero once converged."""
     squared: Tensor
     """(B, n, k): |X'(y - Xw)|^2; zero once converged."""
+    units: Tensor
+    """(B,): what inputs are measured in."""
+    output_units: Tensor
+    """(B, k): what outputs are measured in."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -56,15 +67,23 @@ class ConjugateGradient(LinearLearner[ConjugateState]):
 
     def init(self, prompt: Prompt) -> ConjugateState:
         """Zero, with the gradient as the first direction."""
-        direction = moments(prompt)  # (B, n, d, k)
+        units = input_units(self.name, prompt, span=SPAN)  # (B,)
+        of_outputs = output_units(prompt)  # (B, k)
+        ys = prompt.ys.double() / of_outputs[:, None]  # (B, n, k)
+        direction = products_before(in_units(prompt.xs.double(), units), ys)  # (B, n, d, k)
         squared = direction.square().sum(dim=2)  # (B, n, k)
-        return ConjugateState(torch.zeros_like(direction), direction, squared)
+        weights = torch.zeros_like(direction)  # (B, n, d, k)
+        return ConjugateState(weights, direction, squared, units, of_outputs)
 
     def step(self, prompt: Prompt, state: ConjugateState, k: int) -> ConjugateState:
         """One step of every prefix and output, a few prompts at a time."""
-        new = map_state(torch.empty_like, state)
+        new = replace(
+            state, weights=torch.empty_like(state.weights),
+            direction=torch.empty_like(state.direction), squared=torch.empty_like(state.squared),
+        )  # fmt: skip
         for rows in cached_rows(prompt):
-            xs, ys = prompt.xs[rows].double(), prompt.ys[rows].double()  # (R, n, d), (R, n, k)
+            xs = in_units(prompt.xs[rows].double(), state.units[rows])  # (R, n, d)
+            ys = prompt.ys[rows].double() / state.output_units[rows, None]  # (R, n, k)
             part = _step(xs, ys, map_state(lambda whole, rows=rows: whole[rows], state))
             new.weights[rows] = part.weights
             new.direction[rows] = part.direction
@@ -73,7 +92,10 @@ class ConjugateGradient(LinearLearner[ConjugateState]):
 
     def weights_of(self, state: ConjugateState) -> Tensor:
         """The iterate."""
-        return state.weights
+        factors = state.output_units / state.units[:, None]  # (B, k)
+        if bool((factors == 1).all()):
+            return state.weights
+        return state.weights * factors[:, None, None]
 
     @property
     def moving(self) -> MovingPart[ConjugateState]:
@@ -93,11 +115,10 @@ def _step(xs: Tensor, ys: Tensor, state: ConjugateState) -> ConjugateState:
     done = squared.sqrt() <= _rounding(xs, ys, weights)  # (R, n, k)
     turn = _divide(squared, state.squared)  # (R, n, k)
     direction = gradient + turn[:, :, None] * state.direction  # (R, n, d, k)
-    return ConjugateState(
-        weights,
-        direction.masked_fill(done[:, :, None], 0.0),
-        squared.masked_fill(done, 0.0),
-    )
+    return replace(
+        state, weights=weights, direction=direction.masked_fill(done[:, :, None], 0.0),
+        squared=squared.masked_fill(done, 0.0),
+    )  # fmt: skip
 
 
 def _rounding(xs: Tensor, ys: Tensor, weights: Tensor) -> Tensor:

@@ -9,8 +9,10 @@ from innerloop.core.chunks import map_prompts, rows_within_budget
 from innerloop.core.config import STRICT
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
+from innerloop.learners.lasso import PENALTIES, SWALLOWED
 from innerloop.learners.lasso_path import settle
 from innerloop.learners.prefix import LinearLearner, tensor_bytes
+from innerloop.learners.units import largest_inputs, output_units, powers_of_two
 
 REPAIRS = 2
 """Paths from the weights of the one before, which takes out the rounding of the long first one."""
@@ -38,23 +40,34 @@ class ElasticNet(LinearLearner[Tensor]):
 
     def _solve(self, prompt: Prompt) -> Tensor:
         examples, dims = prompt.points - 1, prompt.dims
+        squared = self.penalty * (1 - self.ratio)  # of |w|^2 / 2
+        # The unit of the inputs takes in the d more examples, which may outweigh them.
+        sizes = largest_inputs(prompt).clamp(min=squared**0.5)  # (B,)
+        units = powers_of_two(sizes).repeat_interleave(prompt.outputs)  # (N,), N = B k
+        of_outputs = output_units(prompt).flatten()  # (N,)
         xs = prompt.xs[:, :-1].double().repeat_interleave(prompt.outputs, dim=0)  # (N, m, d)
-        ys = prompt.ys[:, :-1].double().mT.flatten(0, 1)  # (N, m), N = B k and m = n - 1
+        ys = prompt.ys[:, :-1].double().mT.flatten(0, 1)  # (N, m), m = n - 1
+        xs, ys = xs / units[:, None, None], ys / of_outputs[:, None]  # (N, m, d), (N, m)
         # One problem per prefix but the empty one: m of them, of 1 .. m examples.
         seen = torch.ones(examples, examples, dtype=xs.dtype, device=xs.device).tril()  # (m, m)
         number = seen.sum(dim=1)  # (m,)
-        spread = (number * self.penalty * (1 - self.ratio)).sqrt()  # (m,)
-        more = spread[:, None, None] * torch.eye(dims, dtype=xs.dtype, device=xs.device)
-        inputs = torch.cat(
-            [xs[:, None] * seen[..., None], more.expand(len(xs), -1, -1, -1)], dim=2
-        ).flatten(0, 1)  # (N m, m + d, d)
+        spread = (number * squared).sqrt() / units[:, None]  # (N, m)
+        more = spread[..., None, None] * torch.eye(dims, dtype=xs.dtype, device=xs.device)
+        inputs = torch.cat([xs[:, None] * seen[..., None], more], dim=2).flatten(0, 1)
+        # (N m, m + d, d)
         outputs = torch.cat(
             [ys[:, None] * seen, ys.new_zeros(len(xs), examples, dims)], dim=2
         ).flatten(0, 1)  # (N m, m + d)
-        weight = (number * self.penalty * self.ratio).repeat(len(xs))  # (N m,)
+        # A penalty beyond all products of inputs and outputs makes every weight zero.
+        absolute = xs.new_tensor(self.penalty * self.ratio) / units / of_outputs  # (N,)
+        absolute = absolute.clamp(*PENALTIES)  # (N,)
+        # One that rounding would swallow leaves no path to follow: it is raised just above.
+        floor = SWALLOWED * (xs.abs().amax(dim=2) * ys.abs()).cumsum(dim=1)  # (N, m)
+        weight = torch.maximum(absolute[:, None] * number, floor).flatten()  # (N m,)
         weights = inputs.new_zeros(len(inputs), dims)  # (N m, d)
         if examples:
             for _ in range(1 + REPAIRS):
                 weights = settle(inputs, outputs, weight, weights)  # (N m, d)
+        weights = weights.unflatten(0, (-1, examples)) * (of_outputs / units)[:, None, None]
         solved = weights.reshape(prompt.batch, prompt.outputs, examples, dims)  # (B, k, m, d)
         return torch.nn.functional.pad(solved, (0, 0, 1, 0)).permute(0, 2, 3, 1)

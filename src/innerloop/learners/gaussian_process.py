@@ -1,6 +1,6 @@
 """The posterior mean of a Gaussian process."""
 
-from pydantic import Field, FiniteFloat
+from pydantic import Field, FiniteFloat, model_validator
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
@@ -8,6 +8,7 @@ from innerloop.core.config import STRICT
 from innerloop.core.learner import OneShot, Traits
 from innerloop.core.prompt import Prompt
 from innerloop.learners.kernel_ridge import Kernel, KernelRidge
+from innerloop.learners.ridge import require_penalty
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -25,6 +26,12 @@ class GaussianProcess(OneShot):
     kernel: Kernel = Field(default="rbf", description="how covariance falls with distance")
 
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
+    differentiable = False
+
+    @model_validator(mode="after")
+    def _require_penalty(self) -> "GaussianProcess":
+        require_penalty(self.noise, self.prior_variance)
+        return self
 
     @property
     def kernel_ridge(self) -> KernelRidge:

@@ -22,6 +22,10 @@ from innerloop.learners.prefix import (
     residuals,
     smaller_grams,
 )
+from innerloop.learners.units import in_units, input_units
+
+SPAN = 2.0**500
+"""How much smaller than the unit an input may be: its square is still in range."""
 
 
 @plain_dataclass(frozen=True, slots=True, eq=False)
@@ -29,9 +33,11 @@ class DescentState:
     """The iterate of each prefix, and how far it goes at a time."""
 
     weights: Tensor
-    """(B, n, d, k): what moves."""
+    """(B, n, d, k): what moves; for inputs in units."""
     rates: Tensor
-    """(B, n): what the gradient of the sum is multiplied by."""
+    """(B, n): what the gradient of the sum is multiplied by; for inputs in units."""
+    units: Tensor
+    """(B,): what inputs are measured in; 1 unless they are extreme."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -65,6 +71,7 @@ class GradientDescent(LinearLearner[DescentState]):
         """The start, and the step size of each prefix."""
         shape = (prompt.batch, prompt.points, prompt.dims, prompt.outputs)
         weights = torch.zeros(shape, dtype=torch.float64, device=prompt.xs.device)
+        units = self._units(prompt)  # (B,)
         if self.start is not None:
             if len(self.start) != prompt.dims:
                 raise ConfigurationError(
@@ -72,13 +79,15 @@ class GradientDescent(LinearLearner[DescentState]):
                     "give one number per dimension."
                 )
             weights += torch.tensor(self.start, dtype=torch.float64, device=weights.device)[:, None]
-        return DescentState(weights, self._rates(prompt))
+            weights *= units[:, None, None, None]
+        return DescentState(weights, self._rates(prompt, units), units)
 
     def step(self, prompt: Prompt, state: DescentState, k: int) -> DescentState:
         """One gradient step of every prefix, a few prompts at a time."""
         weights = torch.empty_like(state.weights)  # (B, n, d, k)
         for rows in cached_rows(prompt):
-            xs, ys = prompt.xs[rows].double(), prompt.ys[rows].double()  # (R, n, d), (R, n, k)
+            xs = in_units(prompt.xs[rows].double(), state.units[rows])  # (R, n, d)
+            ys = prompt.ys[rows].double()  # (R, n, k)
             old = state.weights[rows]  # (R, n, d, k)
             gradient = -pull_back(xs, residuals(xs, ys, old))  # (R, n, d, k)
             weights[rows] = old - state.rates[rows, :, None, None] * gradient
@@ -86,7 +95,22 @@ class GradientDescent(LinearLearner[DescentState]):
 
     def weights_of(self, state: DescentState) -> Tensor:
         """The iterate."""
-        return state.weights
+        return from_units(state.weights, state.units)
+
+    def overflow_cause(self, prompt: Prompt) -> str | None:
+        """Whether the step size is too large."""
+        if self.step_size is None:
+            return None
+        units = input_units(self.name, prompt, span=torch.inf)  # (1,)
+        largest = squared_norms(in_units(prompt.xs.double(), units))  # (1, n)
+        number = counts(prompt).clamp(min=1) if self.average else 1.0  # (n,)
+        limit = float((2 * number / largest / units / units).amin())
+        if self.step_size <= limit:
+            return None
+        return (
+            f"step_size is {self.step_size:g} and gradient descent diverges beyond 2 / L, here "
+            f"{limit:.1e}; take a smaller one, fewer steps, or None for 1 / L"
+        )
 
     @property
     def moving(self) -> MovingPart[DescentState]:
@@ -97,22 +121,35 @@ class GradientDescent(LinearLearner[DescentState]):
             lambda state, weights: replace(state, weights=weights),
         )
 
-    def _rates(self, prompt: Prompt) -> Tensor:
+    def _units(self, prompt: Prompt) -> Tensor:
+        """What inputs are measured in: (B,). A step size is given for the inputs as they are."""
+        if self.step_size is not None:
+            return torch.ones(prompt.batch, dtype=torch.float64, device=prompt.xs.device)
+        return input_units(self.name, prompt, span=SPAN)
+
+    def _rates(self, prompt: Prompt, units: Tensor) -> Tensor:
         """What the gradient of the sum is multiplied by: (B, n)."""
         if self.step_size is None:
-            largest = largest_eigenvalues(prompt)  # (B, n)
-            # Below the smallest normal number 1/L is infinite: such inputs count as zero.
-            usable = largest >= torch.finfo(torch.float64).tiny  # (B, n)
-            return torch.where(usable, 1 / largest, 0.0)
+            largest = squared_norms(in_units(prompt.xs.double(), units))  # (B, n)
+            return torch.where(largest > 0, 1 / largest, 0.0)
         number = counts(prompt).clamp(min=1)  # (n,)
         rate = self.step_size / number if self.average else torch.full_like(number, self.step_size)
         return rate.expand(prompt.batch, -1)
 
 
+def from_units(weights: Tensor, units: Tensor) -> Tensor:
+    """Weights (B, n, d, k) of inputs in units (B,) as those of the inputs themselves."""
+    return weights if bool((units == 1).all()) else weights / units[:, None, None, None]
+
+
 def largest_eigenvalues(prompt: Prompt) -> Tensor:
     """The largest eigenvalue of X'X of each prefix: (B, n), zero without examples."""
-    shape = (prompt.batch, prompt.points)
-    largest = torch.zeros(shape, dtype=torch.float64, device=prompt.xs.device)
-    for i, gram in smaller_grams(prompt):
+    return squared_norms(prompt.xs.double())
+
+
+def squared_norms(xs: Tensor) -> Tensor:
+    """The same for inputs (B, n, d): |X|^2 of each prefix."""
+    largest = xs.new_zeros(xs.shape[:2])  # (B, n)
+    for i, gram in smaller_grams(xs):
         largest[:, i] = torch.linalg.eigvalsh(gram)[:, -1].clamp(min=0)
     return largest

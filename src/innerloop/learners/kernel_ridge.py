@@ -13,10 +13,13 @@ from innerloop.core.chunks import map_prompts, rows_within_budget
 from innerloop.core.config import STRICT
 from innerloop.core.learner import OneShot, Traits
 from innerloop.core.prompt import Prompt
-from innerloop.learners.prefix import tensor_bytes
+from innerloop.learners.nested import cholesky
+from innerloop.learners.prefix import require_finite, tensor_bytes
 
 Kernel = Literal["rbf", "matern12", "matern32", "matern52"]
 
+FAR = 1e4
+"""Distance in units of the length beyond which every kernel is zero in float64."""
 SWALLOWED = 1e-12
 """Part of k(x, x) below which a penalty drowns in rounding: at least so much is always added."""
 
@@ -31,7 +34,8 @@ class KernelRidge(OneShot):
         rbf       exp(-r^2 / 2)                   matern32  (1 + sqrt(3) r) exp(-sqrt(3) r)
         matern12  exp(-r)                         matern52  (1 + s + s^2 / 3) exp(-s), s = sqrt(5) r
 
-    (Rasmussen and Williams 2006, section 4.2). Without examples the answer is 0.
+    (Rasmussen and Williams 2006, section 4.2). Without examples the answer is 0. A part 1e-12 of
+    k(x, x) is added to the penalty, which rounding would swallow if it were smaller.
     """
 
     penalty: FiniteFloat = Field(gt=0, description="what is added to the kernel's diagonal")
@@ -39,16 +43,20 @@ class KernelRidge(OneShot):
     kernel: Kernel = Field(default="rbf", description="how likeness falls with distance")
 
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
+    differentiable = False
 
     def init(self, prompt: Prompt) -> Tensor:
         """The answers, for a few prompts at a time."""
-        return answers_by_kernel(prompt, self._kernel, self.penalty)
+        answers = answers_by_kernel(prompt, self._kernel, self.penalty)
+        return require_finite(self.name, prompt, answers)
 
     def _kernel(self, first: Tensor, second: Tensor) -> Tensor:
-        # From differences: the expanded square would leave 1e-8 between equal points.
+        # From differences: the expanded square would leave 1e-8 between equal points. In a unit
+        # near the length: squares that are infinite are FAR off, those that vanish are near.
+        unit = 2.0 ** math.floor(math.log2(self.length))
         exact = "donot_use_mm_for_euclid_dist"
-        distance = torch.cdist(first, second, compute_mode=exact) / self.length  # (R, a, b)
-        return _PROFILES[self.kernel](distance)
+        distance = torch.cdist(first / unit, second / unit, compute_mode=exact)  # (R, a, b)
+        return _PROFILES[self.kernel]((distance / (self.length / unit)).clamp(max=FAR))
 
 
 def _matern52(r: Tensor) -> Tensor:
@@ -90,7 +98,7 @@ def _answers(prompt: Prompt, kernel: Callable[[Tensor, Tensor], Tensor], penalty
     gram = kernel(xs, xs)  # (R, m, m)
     diagonal = gram.diagonal(dim1=1, dim2=2)  # (R, m)
     diagonal += penalty + SWALLOWED * diagonal
-    lower = torch.linalg.cholesky_ex(gram)[0]  # (R, m, m)
+    lower = cholesky(gram)  # (R, m, m)
     across = kernel(xs, asked.reshape(rows, points * number, dims))  # (R, m, n q)
     right = torch.cat([across, ys], dim=2)  # (R, m, n q + k)
     solved = torch.linalg.solve_triangular(lower, right, upper=False)  # (R, m, n q + k)

@@ -11,6 +11,7 @@ from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
 from innerloop.learners.lasso_path import lasso_path, settle
 from innerloop.learners.prefix import LinearLearner, sum_before, tensor_bytes
+from innerloop.learners.units import input_units, output_units
 
 EXACT = 1e-9
 """How far the optimality conditions may be off, in parts of the penalty."""
@@ -20,6 +21,10 @@ REPAIRS = (1, 1, 0)
 """Attempts at what is off: from the weights at hand (1), and at last from zero (0)."""
 SWALLOWED = 1e-14
 """Part of |x y| below which the penalty does not show in sums of such numbers."""
+PENALTIES = (1e-150, 1e150)
+"""Penalties in units, beyond which a change makes no difference."""
+SPAN = 2.0**280
+"""How much smaller than the unit an input may be: beside its square, TINY is still nothing."""
 TOGETHER = 512
 """Problems at a time on a CPU: enough to outweigh the cost of a call, few enough for the cache."""
 
@@ -47,12 +52,20 @@ class Lasso(LinearLearner[Tensor]):
         return map_prompts(self._solve, prompt, rows=rows)
 
     def _solve(self, prompt: Prompt) -> Tensor:
-        xs = prompt.xs.double().repeat_interleave(prompt.outputs, dim=0)  # (N, n, d), N = B k
+        units = input_units(self.name, prompt, span=SPAN).repeat_interleave(prompt.outputs)  # (N,)
+        of_outputs = output_units(prompt).flatten()  # (N,), N = B k
+        xs = prompt.xs.double().repeat_interleave(prompt.outputs, dim=0)  # (N, n, d)
         ys = prompt.ys.double().mT.flatten(0, 1)  # (N, n)
+        xs, ys = xs / units[:, None, None], ys / of_outputs[:, None]  # (N, n, d), (N, n)
+        xs[:, -1] = ys[:, -1] = 0  # the question: no prefix has it, and it may not fit the units
+        # A penalty beyond all products of inputs and outputs makes every weight zero.
+        # Torch divides a number by way of the inverse, which of the smallest units is infinite.
+        penalty = (xs.new_tensor(self.penalty) / units / of_outputs).clamp(*PENALTIES)  # (N,)
         # A penalty that rounding would swallow leaves no path to follow: it is raised just above.
         floor = SWALLOWED * xs.abs().amax(dim=2) * ys.abs()  # (N, n)
-        growth = floor.clamp(min=self.penalty)  # (N, n)
+        growth = torch.maximum(floor, penalty[:, None])  # (N, n)
         weights = _repaired(xs, ys, lasso_path(xs, ys, growth), sum_before(growth))  # (N, n, d)
+        weights = weights * (of_outputs / units)[:, None, None]  # (N, n, d)
         return weights.unflatten(0, (-1, prompt.outputs)).permute(0, 2, 3, 1)
 
 

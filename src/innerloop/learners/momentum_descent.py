@@ -1,6 +1,7 @@
 """Gradient descent with momentum on the squared error of each prefix."""
 
 from dataclasses import dataclass as plain_dataclass
+from dataclasses import replace
 from typing import Annotated
 
 import torch
@@ -12,7 +13,7 @@ from innerloop.core.config import STRICT
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
 from innerloop.core.state_parts import MovingPart
-from innerloop.learners.gradient_descent import DescentState, GradientDescent
+from innerloop.learners.gradient_descent import DescentState, GradientDescent, from_units
 from innerloop.learners.prefix import LinearLearner
 
 
@@ -26,6 +27,8 @@ class MomentumState:
     """(B, n, d, k): one step earlier."""
     rates: Tensor
     """(B, n): what the gradient of the sum is multiplied by."""
+    units: Tensor
+    """(B,): what inputs are measured in; all of the above is for inputs in units."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -54,18 +57,22 @@ class MomentumDescent(LinearLearner[MomentumState]):
     def init(self, prompt: Prompt) -> MomentumState:
         """Zero, at rest."""
         start = self._descent.init(prompt)
-        return MomentumState(start.weights, start.weights, start.rates)
+        return MomentumState(start.weights, start.weights, start.rates, start.units)
 
     def step(self, prompt: Prompt, state: MomentumState, k: int) -> MomentumState:
         """A gradient step of every prefix, and a part of the last move on top."""
-        plain = DescentState(state.weights, state.rates)
+        plain = DescentState(state.weights, state.rates, state.units)
         moved = self._descent.step(prompt, plain, k).weights  # (B, n, d, k)
         moved += self.momentum * (state.weights - state.before)
-        return MomentumState(moved, state.weights, state.rates)
+        return replace(state, weights=moved, before=state.weights)
 
     def weights_of(self, state: MomentumState) -> Tensor:
         """The last iterate."""
-        return state.weights
+        return from_units(state.weights, state.units)
+
+    def overflow_cause(self, prompt: Prompt) -> str | None:
+        """That of gradient descent, which momentum makes more stable by at most a factor 2."""
+        return self._descent.overflow_cause(prompt)
 
     @property
     def moving(self) -> MovingPart[MomentumState]:
@@ -73,7 +80,7 @@ class MomentumDescent(LinearLearner[MomentumState]):
 
         def put(state: MomentumState, both: Tensor) -> MomentumState:
             weights, before = both.chunk(2, dim=2)  # (B, n, d, k) each
-            return MomentumState(weights, before, state.rates)
+            return replace(state, weights=weights, before=before)
 
         def get(state: MomentumState) -> Tensor:
             return torch.cat([state.weights, state.before], dim=2)

@@ -11,9 +11,13 @@ from innerloop.core.chunks import map_prompts, rows_within_budget
 from innerloop.core.config import STRICT
 from innerloop.core.learner import OneShot, Traits
 from innerloop.core.prompt import Prompt
+from innerloop.learners.prefix import require_finite
+from innerloop.learners.units import powers_of_two
 
 _PREFIXES = 16
 """Prefixes answered together: they share the columns of the longest, the rest is masked."""
+_SMALL = 2.0**-400
+"""The size from which on the squares of differences are in the range of float64."""
 _BYTES = 2**21
 """Distances held at once. Far below the memory budget: what stays in the cache is faster."""
 
@@ -38,6 +42,7 @@ class NearestNeighbors(OneShot):
         default="uniform", alias="weights", description="how they count: uniform or by 1 / distance"
     )
     traits = Traits(order_invariant=True, rotation_equivariant=True, linear_in_y=True)
+    differentiable = False
 
     def init(self, prompt: Prompt) -> Tensor:
         """The answers, for a few prompts at a time."""
@@ -46,11 +51,14 @@ class NearestNeighbors(OneShot):
         prefixes = min(_PREFIXES, points, rows_within_budget(one, at_most=_BYTES))
         rows = rows_within_budget(one * prefixes, at_most=_BYTES)
         answers = map_prompts(lambda part: self._prefixes(part, prefixes), prompt, rows=rows)
-        return answers.reshape(prompt.prediction_shape)
+        return require_finite(self.name, prompt, answers.reshape(prompt.prediction_shape))
 
     def _prefixes(self, prompt: Prompt, number: int) -> Tensor:
         """Answers (B, n, q, k), for a number of prefixes at a time."""
         xs, ys, asked = prompt.xs.double(), prompt.ys.double(), prompt.asked.double()
+        sizes = [values.abs().flatten(1).amax(dim=1) for values in (xs, asked)]  # (B,) each
+        units = powers_of_two(torch.maximum(*sizes))[:, None, None]  # (B, 1, 1)
+        xs, asked = xs / units, asked / units[..., None]  # (B, n, d), (B, n, q, d)
         answers = ys.new_zeros(*asked.shape[:3], prompt.outputs)  # (B, n, q, k)
         for first in range(0, prompt.points, number):
             last = min(first + number, prompt.points)
@@ -64,12 +72,8 @@ class NearestNeighbors(OneShot):
     def _answer(self, asked: Tensor, xs: Tensor, ys: Tensor, first: int) -> Tensor:
         """Answers (R, p, q, k) to questions (R, p, q, d) at the prefixes first .. first + p - 1."""
         rows, prefixes, number, dims = asked.shape
-        # From differences: the expanded square would leave 1e-8 between equal points.
-        distances = torch.cdist(
-            asked.reshape(rows, prefixes * number, dims),
-            xs,
-            compute_mode="donot_use_mm_for_euclid_dist",
-        ).reshape(rows, prefixes, number, -1)  # (R, p, q, m)
+        distances = _distances(asked.reshape(rows, prefixes * number, dims), xs)  # (R, p q, m)
+        distances = distances.reshape(rows, prefixes, number, -1)  # (R, p, q, m)
         length = torch.arange(first, first + prefixes, device=xs.device)  # (p,)
         unseen = torch.arange(xs.shape[1], device=xs.device) >= length[:, None]  # (p, m)
         distances.masked_fill_(unseen[:, None], torch.inf)
@@ -88,6 +92,23 @@ class NearestNeighbors(OneShot):
         # Relative to the nearest, a weight is at most 1 and cannot overflow.
         ratio = torch.where(smallest == 0, (nearest == 0).double(), smallest / nearest)
         return torch.where(nearest.isfinite(), ratio, 0.0)
+
+
+def _distances(first: Tensor, second: Tensor) -> Tensor:
+    """The Euclidean distances (R, a, b) of points (R, a, d) and (R, b, d), none beyond about 1."""
+    smallest = min(_smallest_size(points) for points in (first, second))
+    if smallest >= _SMALL:
+        # From differences: the expanded square would leave 1e-8 between equal points.
+        return torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist")
+    differences = (first[:, :, None] - second[:, None]).abs()  # (R, a, b, d)
+    largest = differences.amax(dim=3, keepdim=True)  # (R, a, b, 1)
+    largest = torch.where(largest == 0, 1.0, largest)  # (R, a, b, 1)
+    return (differences / largest).norm(dim=3) * largest[..., 0]
+
+
+def _smallest_size(values: Tensor) -> float:
+    """The smallest size of the numbers that are not zero."""
+    return float(torch.where(values == 0, torch.inf, values.abs()).amin())
 
 
 def _smallest(values: Tensor, number: int) -> tuple[Tensor, Tensor]:

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from innerloop.core.chunks import rows_within_budget, slices
 from innerloop.learners.prefix import tensor_bytes
+from innerloop.learners.units import powers_of_two
 
 CACHE = 2**22
 """Bytes of temporaries per chunk on a CPU: what stays near it is worked on several times faster."""
@@ -32,6 +33,8 @@ REFINED = ((1e6, 1e9, 1), (1e9, 1e11, 2))
 """Condition numbers, from and to, and the refinements that they call for. Weights are off by less
 than 1e-16 times the number (measured), also relative to the smaller ones after the peak, and each
 refinement gains that factor again. Beyond the last number nothing helps."""
+DROWNED = 1e7
+"""The condition number beyond which a direction that only the penalty holds up is not solved."""
 BLOCK = 32
 """Examples that share a base, or d if that is more: a base costs as much as d examples."""
 
@@ -39,7 +42,7 @@ BLOCK = 32
 def nested_weights(xs: Tensor, ys: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
     """Weights (B, n, d, k) of xs (B, n, d), ys (B, n, k), and which prompts (B,) are not solved.
 
-    Those are nearly rank-deficient, in spite of the penalty; their weights are junk.
+    Those are nearly rank-deficient, or would be without the penalty; their weights are junk.
     """
     weights = xs.new_empty(*ys.shape, xs.shape[2])  # (B, n, k, d)
     condition = xs.new_empty(xs.shape[0])  # (B,)
@@ -52,26 +55,28 @@ def nested_weights(xs: Tensor, ys: Tensor, penalty: float) -> tuple[Tensor, Tens
             which = some[rows]  # (r,)
             _solve(xs[which], ys[which], penalty, refinements, refined[rows])
         weights[some] = refined
-    # A failed factorisation has the condition NaN, which is not below any limit.
+    # A failed factorisation has the condition NaN, or infinity, which is not below any limit.
     return weights.transpose(2, 3), ~(condition <= REFINED[-1][1])
 
 
 def singular_weights(xs: Tensor, ys: Tensor, penalty: float, precision: float) -> Tensor:
     """The same weights from the singular values of each prefix: slow, and right for any inputs.
 
-    Without a penalty, singular values below `rank_tolerance` times the largest one are zero.
+    Singular values below `rank_tolerance` times the largest one are zero, with a penalty as well:
+    rounding makes them up, and beside a penalty that is as small they would count.
     """
     batch, points, dims = xs.shape
     weights = xs.new_zeros(batch, points, dims, ys.shape[2])  # (B, n, d, k)
     for rows in chunks(xs, ys):
         for i in range(1, points):
-            u, s, vt = torch.linalg.svd(xs[rows, :i], full_matrices=False)  # (b, i, r), (b, r), ..
-            if penalty:
-                gain = s / (s * s + penalty)  # (b, r)
-            else:
-                kept = s > rank_tolerance(i, dims, precision) * s[:, :1]  # (b, r)
-                gain = torch.where(kept, 1 / s, 0)  # (b, r)
-            weights[rows, i] = vt.mT @ (gain[..., None] * (u.mT @ ys[rows, :i]))
+            inputs = xs[rows, :i]  # (b, i, d)
+            sizes = inputs.abs().amax(dim=(1, 2)).clamp(min=penalty**0.5)  # (b,)
+            units = powers_of_two(sizes)[:, None, None]  # (b, 1, 1)
+            u, s, vt = torch.linalg.svd(inputs / units, full_matrices=False)  # (b, i, r), (b, r)
+            kept = s > rank_tolerance(i, dims, precision) * s[:, :1]  # (b, r)
+            rest = xs.new_tensor(penalty) / units[:, 0] / units[:, 0] / s  # (b, r)
+            along = (u.mT @ ys[rows, :i]) / (s + rest)[..., None]  # (b, r, k)
+            weights[rows, i] = vt.mT @ along.masked_fill(~kept[..., None], 0.0) / units
     return weights
 
 
@@ -103,14 +108,18 @@ def _solve(xs: Tensor, ys: Tensor, penalty: float, refinements: int, weights: Te
     inverse = factor.square().sum(dim=(1, 2))  # (b,): the trace of (A A' + penalty I)^-1, ..
     # .. unless A is singular to rounding: what is left of an input may then cancel in F.
     pivots = lower.diagonal(dim1=1, dim2=2).square().reciprocal().sum(dim=1)  # (b,)
-    condition = largest * torch.maximum(inverse, pivots)  # (b,)
+    worst = torch.maximum(inverse, pivots)  # (b,)
+    condition = largest * worst  # (b,)
+    # Where the penalty alone keeps a direction from being singular, what the inputs have along it
+    # is rounding, which it blows up: refinement cannot tell, since the factors have it as well.
+    condition[(penalty * worst > 0.5) & (condition > DROWNED)] = torch.inf
     block = max(BLOCK, dims)
     for base in range(first, points - 1, block):
         end = min(base + block, points - 1)
         if base > first or penalty:
             seen = xs[:, :base]  # (b, i, d)
             gram = plus_identity(seen.mT @ seen, penalty)  # (b, d, d)
-            factor = _solve_lower(_cholesky(gram), _identity(gram))  # (b, d, d)
+            factor = _solve_lower(cholesky(gram), _identity(gram))  # (b, d, d)
         _extend(xs[:, :end], ys[:, :end], penalty, refinements, factor, base, weights)
     return condition
 
@@ -125,7 +134,7 @@ def _start(
     """
     m, dims = a.shape[1:]
     gram = plus_identity(a @ a.mT, penalty)  # (b, m, m)
-    lower = _cholesky(gram)  # (b, m, m)
+    lower = cholesky(gram)  # (b, m, m)
     if penalty:
         # The penalty as one more input for each example: the rest is as without a penalty.
         a = torch.cat([a, penalty**0.5 * _identity(gram)], dim=2)  # (b, m, d + m)
@@ -154,7 +163,7 @@ def _extend(
     new = xs[:, base:]  # (b, p, d)
     start = weights[:, base]  # (b, k, d)
     s = new @ factor.mT  # (b, p, d)
-    lower = _cholesky(plus_identity(s @ s.mT, 1.0))  # (b, p, p): C
+    lower = cholesky(plus_identity(s @ s.mT, 1.0))  # (b, p, p): C
     surprise = ys[:, base:] - new @ start.mT  # (b, p, k)
     solved = _solve_lower(lower, torch.cat([s, surprise], dim=2))  # (b, p, d + k)
     v = solved[..., :dims]  # (b, p, d)
@@ -201,7 +210,7 @@ def plus_identity(matrix: Tensor, amount: float) -> Tensor:
     return matrix
 
 
-def _cholesky(matrix: Tensor) -> Tensor:
+def cholesky(matrix: Tensor) -> Tensor:
     """The lower factor (b, m, m); NaN where the matrix is not positive definite."""
     lower, failed = torch.linalg.cholesky_ex(matrix)  # (b, m, m), (b,)
     return lower.masked_fill_((failed > 0)[:, None, None], torch.nan)

@@ -12,9 +12,11 @@ from torch import Tensor
 from innerloop.core.chunks import rows_within_budget, slices
 from innerloop.core.config import STRICT
 from innerloop.core.learner import Learner, Traits
+from innerloop.core.overflow import refuse_overflow
 from innerloop.core.prompt import Prompt
 from innerloop.core.state import map_state
 from innerloop.core.state_parts import MovingPart
+from innerloop.learners.prefix import too_large
 
 _PREFIXES = 8
 """Prefixes trained together: they share the examples of the longest, the rest is masked."""
@@ -66,6 +68,7 @@ class NetworkByAdam(Learner[AdamState]):
     learning_rate: float = Field(default=5e-3, gt=0, description="of Adam")
     seed: int = Field(default=0, ge=0, lt=2**63, description="of the first weights")
     traits = Traits(order_invariant=True)
+    differentiable = False
 
     def init(self, prompt: Prompt) -> AdamState:
         """The same untrained network for every prompt and prefix."""
@@ -106,7 +109,11 @@ class NetworkByAdam(Learner[AdamState]):
             units = asked[:, i] @ hidden[:, i, :, :-1].mT + hidden[:, i, None, :, -1]  # (B, q, h)
             answer = units.relu() @ output[:, i, :, :-1].mT + output[:, i, None, :, -1]  # (B, q, k)
             answers[:, i] = answer
-        return answers.reshape(prompt.prediction_shape).to(prompt.xs.dtype)
+        answers = answers.reshape(prompt.prediction_shape).to(prompt.xs.dtype)
+        # Infinite squares would not show in the answers: Adam then steps by nothing.
+        for values in (answers, state.square.hidden, state.square.output):
+            refuse_overflow(self.name, values, lambda b: too_large(prompt.select(slice(b, b + 1))))
+        return answers
 
     @property
     def moving(self) -> MovingPart[AdamState]:

@@ -14,7 +14,9 @@ from innerloop.core.config import STRICT
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
 from innerloop.core.state_parts import MovingPart
-from innerloop.learners.prefix import LinearLearner, moments, smaller_grams
+from innerloop.learners.gradient_descent import SPAN, squared_norms
+from innerloop.learners.prefix import LinearLearner, products_before, smaller_grams
+from innerloop.learners.units import in_units, input_units
 
 NULL = 4 * torch.finfo(torch.float64).eps
 """Times i + d: eigenvalues of S below this part of the largest are rounding, and count as zero.
@@ -28,7 +30,11 @@ which must not pass for a direction. OLS draws the same line, at the root of thi
 
 @plain_dataclass(frozen=True, slots=True, eq=False)
 class NewtonState:
-    """M, S = X'X and X'y of each prefix, in the eigenvectors that M and S share; r = min(n, d)."""
+    """M, S = X'X and X'y of each prefix, in the eigenvectors that M and S share; r = min(n, d).
+
+    Of a prompt with extreme inputs these are M u^2, S / u^2 and X'y / u^2, u its unit
+    (`input_units`): M S and M X'y are the same.
+    """
 
     inverse: Tensor
     """(B, n, r) eigenvalues of M: what moves."""
@@ -75,8 +81,10 @@ class Newton(LinearLearner[NewtonState]):
         gram = _zeros(shape, prompt.xs.device)  # (B, n, r)
         moment = _zeros((*shape, prompt.outputs), prompt.xs.device)  # (B, n, r, k)
         basis = _zeros((*shape, prompt.dims), prompt.xs.device)  # (B, n, r, d)
-        xs, sums = prompt.xs.double(), moments(prompt)  # (B, n, d), (B, n, d, k)
-        for i, smaller in smaller_grams(prompt):
+        units = self._units(prompt)  # (B,)
+        xs = in_units(prompt.xs.double(), units)  # (B, n, d)
+        sums = products_before(xs, prompt.ys.double()) / units[:, None, None, None]  # (B, n, d, k)
+        for i, smaller in smaller_grams(xs):
             values, vectors = torch.linalg.eigh(smaller)  # (B, r_i), (B, r_i, r_i)
             null = values <= _null(prompt, i) * values[:, -1:]  # (B, r_i)
             values = values.masked_fill(null, 0.0)  # (B, r_i)
@@ -88,7 +96,7 @@ class Newton(LinearLearner[NewtonState]):
             size = values.shape[1]
             gram[:, i, :size], basis[:, i, :size] = values, rows
             moment[:, i, :size] = rows @ sums[:, i]  # (B, r_i, k)
-        return NewtonState(self._start(gram), gram, moment, basis)
+        return NewtonState(self._start(gram, units), gram, moment, basis)
 
     def step(self, prompt: Prompt, state: NewtonState, k: int) -> NewtonState:
         """One Newton step of every prefix."""
@@ -114,10 +122,30 @@ class Newton(LinearLearner[NewtonState]):
             "without acceleration: its convergence is quadratic.",
         )
 
-    def _start(self, gram: Tensor) -> Tensor:
+    def overflow_cause(self, prompt: Prompt) -> str | None:
+        """Whether a start that was given is too large."""
+        if isinstance(self.start, str):
+            return None
+        units = self._units(prompt)  # (1,)
+        largest = squared_norms(in_units(prompt.xs.double(), units)).amax()  # ()
+        limit = float(2 / largest / largest / units / units / units / units)
+        if self.start <= limit:
+            return None
+        return (
+            f"start is {self.start:g} and Newton's method diverges beyond 2 / |S S'|, here "
+            f"{limit:.1e}; take a smaller one, or 'frobenius'"
+        )
+
+    def _units(self, prompt: Prompt) -> Tensor:
+        """What inputs are measured in: (B,)."""
+        units = input_units(self.name, prompt, span=SPAN)  # (B,)
+        # A number as start is for inputs as they are: where they are tiny, it leaves M at zero.
+        return units if isinstance(self.start, str) else units.clamp(min=1)
+
+    def _start(self, gram: Tensor, units: Tensor) -> Tensor:
         """The eigenvalues of alpha S: (B, n, r)."""
         if not isinstance(self.start, str):
-            return self.start * gram
+            return (self.start * units**4)[:, None, None] * gram
         largest = gram.amax(dim=2, keepdim=True)  # (B, n, 1)
         largest = largest.masked_fill(largest == 0, torch.inf)  # (B, n, 1)
         # Fourth powers of inputs overflow long before the inputs: scale first.

@@ -11,6 +11,7 @@ from innerloop.core.config import STRICT
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
 from innerloop.learners.prefix import LinearLearner
+from innerloop.learners.units import powers_of_two
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -37,13 +38,19 @@ class OnlineGradientDescent(LinearLearner[Tensor]):
     def init(self, prompt: Prompt) -> Tensor:
         """The weights before each example: entry i has seen the examples 0 .. i-1."""
         xs, ys = prompt.xs.double(), prompt.ys.double()  # (B, n, d), (B, n, k)
+        penalty = torch.full_like(xs[..., 0], self.penalty)  # (B, n)
+        if self.step_size is None:
+            # Each example in a unit of its own: the square of an extreme input is out of range.
+            units = powers_of_two(torch.linalg.vector_norm(xs, torch.inf, dim=2))  # (B, n)
+            xs, ys = xs / units[..., None], ys / units[..., None]  # (B, n, d), (B, n, k)
+            penalty = penalty / units / units  # (B, n)
         rates = self._rates(xs)  # (B, n)
         shape = (prompt.batch, prompt.points, prompt.dims, prompt.outputs)
         weights = torch.zeros(shape, dtype=torch.float64, device=xs.device)
         for i in range(prompt.points - 1):
             w, x = weights[:, i], xs[:, i, :, None]  # (B, d, k), (B, d, 1)
             error = x.mT @ w - ys[:, i, None]  # (B, 1, k)
-            gradient = x * error + self.penalty * w  # (B, d, k)
+            gradient = x * error + penalty[:, i, None, None] * w  # (B, d, k)
             weights[:, i + 1] = w - rates[:, i, None, None] * gradient
         return weights
 
@@ -52,6 +59,22 @@ class OnlineGradientDescent(LinearLearner[Tensor]):
         if self.step_size is not None:
             return torch.full_like(xs[..., 0], self.step_size)
         squares = xs.square().sum(dim=2)  # (B, n)
-        # Below the smallest normal number 1 / |x|^2 is infinite: such inputs count as zero.
-        usable = squares >= torch.finfo(torch.float64).tiny  # (B, n)
-        return torch.where(usable, 1 / squares, 0.0)
+        return torch.where(squares > 0, 1 / squares, 0.0)
+
+    def overflow_cause(self, prompt: Prompt) -> str | None:
+        """Whether the step size, or the penalty, is too large."""
+        largest = float(prompt.xs.double().square().sum(dim=2)[0, :-1].amax())
+        smallest = float(prompt.xs.double().square().sum(dim=2)[0, :-1].amin())
+        if self.step_size is None:
+            if self.penalty <= smallest:
+                return None
+            return (
+                f"a penalty of {self.penalty:g} makes it diverge where |x|^2 is smaller, here down "
+                f"to {smallest:.1e}; take a smaller penalty, or a step size"
+            )
+        if self.step_size * (largest + self.penalty) <= 2:
+            return None
+        return (
+            f"step_size is {self.step_size:g} and it diverges beyond 2 / (|x|^2 + penalty), here "
+            f"{2 / (largest + self.penalty):.1e}; take a smaller one, or None for 1 / |x|^2"
+        )

@@ -12,6 +12,7 @@ from torch import Tensor
 from innerloop.core.chunks import rows_within_budget, slices
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Learner, State
+from innerloop.core.overflow import refuse_overflow
 from innerloop.core.prompt import Prompt
 
 CHUNK = 2**21
@@ -27,6 +28,7 @@ class LinearLearner(Learner[State]):
 
     steps = 0
     answers_at_end = True
+    differentiable = False
 
     def step(self, prompt: Prompt, state: State, k: int) -> State:
         """Nothing is left to do."""
@@ -38,13 +40,26 @@ class LinearLearner(Learner[State]):
 
     def read(self, prompt: Prompt, state: State) -> Tensor:
         """X . w of the prefix, for x_i or for every query of point i."""
-        return read_linear(prompt, self.weights_of(state))
+        answers = read_linear(prompt, self.weights_of(state))  # (B, n[, q], k)
+        return refuse_overflow(self.name, answers, lambda b: self._cause(prompt, b))
 
     def weights(self, prompt: Prompt, state: State | None = None) -> Tensor:
         """The weights of a state, or of the last one: (B, n, d, k) in float64."""
         if state is None:
             *_, state = iterate(self, prompt)
-        return self.weights_of(state)
+        weights = self.weights_of(state)  # (B, n, d, k)
+        return refuse_overflow(self.name, weights, lambda b: self._cause(prompt, b))
+
+    def overflow_cause(self, prompt: Prompt) -> str | None:
+        """Why numbers overflow on a single prompt, and what to do: the end of a sentence.
+
+        None where it is the size of the prompt's numbers alone.
+        """
+        return None
+
+    def _cause(self, prompt: Prompt, b: int) -> str:
+        one = prompt.select(slice(b, b + 1))
+        return self.overflow_cause(one) or too_large(one)
 
 
 def read_linear(prompt: Prompt, weights: Tensor) -> Tensor:
@@ -61,6 +76,22 @@ def read_linear(prompt: Prompt, weights: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
+def require_finite(name: str, prompt: Prompt, answers: Tensor) -> Tensor:
+    """Answers (B, ..) of the learner of that name, refused where the prompt's type has no room."""
+    cast = answers.to(prompt.xs.dtype)  # (B, ..)
+    refuse_overflow(name, cast, lambda b: too_large(prompt.select(slice(b, b + 1))))
+    return answers
+
+
+def too_large(prompt: Prompt) -> str:
+    """The end of a sentence: numbers of this prompt (1, n, d) are too large, or too small."""
+    inputs, outputs = (float(values.detach().abs().max()) for values in (prompt.asked, prompt.ys))
+    return (
+        f"with inputs up to {inputs:.1e} and outputs up to {outputs:.1e} its numbers leave the "
+        f"range of {str(prompt.xs.dtype).removeprefix('torch.')}; bring both nearer to 1"
+    )
+
+
 def sum_before(values: Tensor) -> Tensor:
     """Entry i is the sum of the entries before i along axis 1: (B, n, ...), zeros first."""
     sums = torch.cumsum(values[:, :-1], dim=1)  # (B, n - 1, ...)
@@ -69,7 +100,11 @@ def sum_before(values: Tensor) -> Tensor:
 
 def moments(prompt: Prompt) -> Tensor:
     """X'y of each prefix: (B, n, d, k) in float64."""
-    xs, ys = prompt.xs.double(), prompt.ys.double()  # (B, n, d), (B, n, k)
+    return products_before(prompt.xs.double(), prompt.ys.double())
+
+
+def products_before(xs: Tensor, ys: Tensor) -> Tensor:
+    """X'y of each prefix of xs (B, n, d) and ys (B, n, k): (B, n, d, k)."""
     return sum_before(xs[..., :, None] * ys[..., None, :])
 
 
@@ -118,19 +153,19 @@ def cached_rows(prompt: Prompt) -> Iterator[slice]:
     return slices(prompt.batch, rows_within_budget(size, at_most=CHUNK))
 
 
-def smaller_grams(prompt: Prompt) -> Iterator[tuple[int, Tensor]]:
-    """Yield (i, XX') of the prefixes with i < d examples, then (i, X'X) of the others.
+def smaller_grams(xs: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """Yield (i, XX') of the prefixes of xs (B, n, d) with i < d examples, then (i, X'X) of others.
 
-    These are (B, i, i) and (B, d, d) in float64: they have the same non-zero eigenvalues, and the
+    These are (B, i, i) and (B, d, d): they have the same non-zero eigenvalues, and the
     smaller one costs less.
     """
-    xs = prompt.xs.double()  # (B, n, d)
-    first = xs[:, : prompt.dims]  # (B, min(n, d), d)
+    _, points, dims = xs.shape
+    first = xs[:, :dims]  # (B, min(n, d), d)
     kernel = first @ first.mT  # (B, min(n, d), min(n, d))
-    for i in range(1, min(prompt.points, prompt.dims)):
+    for i in range(1, min(points, dims)):
         yield i, kernel[:, :i, :i]
     gram = first.mT @ first  # (B, d, d)
-    for i in range(prompt.dims, prompt.points):
-        if i > prompt.dims:
+    for i in range(dims, points):
+        if i > dims:
             gram = torch.baddbmm(gram, xs[:, i - 1, :, None], xs[:, i - 1, None])  # (B, d, d)
         yield i, gram

@@ -9,9 +9,16 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from innerloop.core.config import STRICT
+from innerloop.core.errors import RangeError
 from innerloop.core.learner import OneShot, Traits
 from innerloop.core.prompt import Prompt
 from innerloop.learners.kernel_ridge import answers_by_kernel
+from innerloop.learners.prefix import require_finite
+
+PHASES = 1e8
+"""Inputs, in lengths, up to which their cosines are right to 1e-8."""
+SQUARES = 1e150
+"""Inputs, in lengths, up to which their squares are in the range of float64."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -24,13 +31,16 @@ class RandomFeatures(OneShot):
     length is a change of the penalty by its square.
     """
 
-    penalty: FiniteFloat = Field(gt=0, description="what the squared weights are multiplied by")
+    penalty: FiniteFloat = Field(
+        ge=1e-290, description="what the squared weights are multiplied by"
+    )
     features: int = Field(default=512, ge=1, description="how many there are")
     kind: Literal["relu", "cosine"] = Field(default="relu", description="function of u . x")
     length: FiniteFloat = Field(default=1.0, gt=0, description="what inputs are divided by")
     seed: int = Field(default=0, ge=0, lt=2**63, description="of the features")
 
     traits = Traits(order_invariant=True, linear_in_y=True)
+    differentiable = False
 
     def init(self, prompt: Prompt) -> Tensor:
         """The answers: those of kernel ridge, the kernel being the product of two features."""
@@ -45,6 +55,24 @@ class RandomFeatures(OneShot):
             raw = inputs.relu() if self.kind == "relu" else torch.cos(inputs + phases)  # (R, a, m)
             return math.sqrt(2 / self.features) * raw
 
-        return answers_by_kernel(
+        self._require_range(prompt)
+        answers = answers_by_kernel(
             prompt, lambda first, second: phi(first) @ phi(second).mT, self.penalty
         )
+        return require_finite(self.name, prompt, answers)
+
+    def _require_range(self, prompt: Prompt) -> None:
+        """Refuse inputs whose features overflow, or are cosines of rounding."""
+        limit = SQUARES if self.kind == "relu" else PHASES
+        largest = [
+            values.double().abs().flatten(1).amax(dim=1) for values in (prompt.xs, prompt.asked)
+        ]
+        sizes = torch.maximum(*largest) / self.length  # (B,)
+        beyond = sizes > limit  # (B,)
+        if bool(beyond.any()):
+            b = int(torch.nonzero(beyond)[0])
+            raise RangeError(
+                f"{self.name} is given inputs of {float(sizes[b]):.1e} lengths in prompt {b} of "
+                f"{prompt.batch}, and its {self.kind} features have no right digits beyond "
+                f"{limit:.0e}: scale the inputs, or take a larger length."
+            )

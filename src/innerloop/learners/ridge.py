@@ -1,5 +1,7 @@
 """Ridge regression at every prefix."""
 
+import math
+
 import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -19,6 +21,11 @@ from innerloop.learners.nested import (
 from innerloop.learners.ols import OLS
 from innerloop.learners.prefix import LinearLearner
 
+LEAST = 1e-290
+"""Penalties below are near the end of float64's range, where sums of squares lose their digits."""
+HUGE = 1e280
+"""Numbers beyond are near its other end."""
+
 
 @dataclass(frozen=True, config=STRICT)
 class Ridge(LinearLearner[Tensor]):
@@ -26,7 +33,8 @@ class Ridge(LinearLearner[Tensor]):
 
     Its minimum is (X'X + penalty I)^-1 X'y; without a penalty it is `OLS`, the limit of small
     ones. A penalty that is small beside the inputs drowns in rounding on the fast way, and takes
-    that of `nested.py`.
+    that of `nested.py`; there, singular values of deficient inputs count as zero where those of
+    `OLS` do.
     """
 
     penalty: float = Field(ge=0, allow_inf_nan=False, description="what |w|^2 is multiplied by")
@@ -43,10 +51,24 @@ class Ridge(LinearLearner[Tensor]):
         for rows in chunks(xs, ys):
             condition[rows] = _penalised(xs[rows], ys[rows], self.penalty, weights[rows])
         weights = weights.transpose(2, 3)  # (B, n, d, k)
-        small = ~(condition < REFINED[0][0])  # (B,)
+        small = ~(condition < REFINED[0][0]) | (self.penalty < LEAST)  # (B,)
         if bool(small.any()):
             weights[small] = _barely_penalised(xs[small], ys[small], self.penalty)
+        # Both ways divide the outputs by the root of the penalty first.
+        huge = ys.abs().amax(dim=(1, 2)) / self.penalty**0.5 > HUGE  # (B,)
+        if bool(huge.any()):
+            weights[huge] = singular_weights(xs[huge], ys[huge], self.penalty, 0)
         return weights
+
+
+def require_penalty(noise: float, prior_variance: float) -> None:
+    """Refuse noise for which the penalty noise^2 / prior_variance is zero or infinite."""
+    penalty = noise * noise / prior_variance
+    if math.isinf(penalty) or (noise > 0 and penalty == 0):
+        raise ValueError(
+            f"noise {noise:g} and prior_variance {prior_variance:g} make a penalty noise^2 / "
+            f"prior_variance of {penalty:g} in float64: bring them nearer to 1"
+        )
 
 
 def _penalised(xs: Tensor, ys: Tensor, penalty: float, weights: Tensor) -> Tensor:

@@ -72,6 +72,11 @@ class Strided(Learner[Any]):
         return MovingPart(self.name, self.learner.moving.get)
 
     @property
+    def differentiable(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """As the learner is."""
+        return self.learner.differentiable
+
+    @property
     def computes_in(self) -> torch.dtype:
         """The learner's."""
         return self.learner.computes_in

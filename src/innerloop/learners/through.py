@@ -74,6 +74,11 @@ class Through(Learner[Any]):
         return self.learner.moving
 
     @property
+    def differentiable(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """As the learner is."""
+        return self.learner.differentiable
+
+    @property
     def computes_in(self) -> torch.dtype:
         """The learner's."""
         return self.learner.computes_in

@@ -14,6 +14,8 @@ from innerloop.core.chunks import rows_within_budget, slices
 from innerloop.core.config import STRICT
 from innerloop.core.learner import OneShot, Traits
 from innerloop.core.prompt import Prompt
+from innerloop.learners.prefix import require_finite
+from innerloop.learners.units import powers_of_two
 
 Reals = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -45,18 +47,22 @@ class GreedyTree(OneShot):
     )
     signs: bool = Field(default=False, description="see only the signs of the inputs")
     traits = Traits(order_invariant=True)
+    differentiable = False
 
     def init(self, prompt: Prompt) -> Tensor:
         """The answers, for a few prompts at a time; on the CPU, where ragged arrays are quick."""
         inputs, asked = _array(prompt.xs), _array(prompt.asked)  # (B, n, d), (B, n, q, d)
         if self.signs:
             inputs, asked = np.sign(inputs), np.sign(asked)
-        outputs = _array(prompt.ys)  # (B, n, k)
+        # In units, so that sums of extreme outputs neither overflow nor lose digits.
+        units = powers_of_two(prompt.ys.double().abs().flatten(1).amax(dim=1))[:, None, None]
+        outputs = _array(prompt.ys.double() / units)  # (B, n, k)
         answers = np.zeros((*asked.shape[:3], prompt.outputs))  # (B, n, q, k)
         rows = rows_within_budget(8 * prompt.dims * prompt.points**2, at_most=_BYTES)
         for part in slices(prompt.batch if prompt.points > 1 else 0, rows):
             _answer(inputs[part], outputs[part], asked[part], answers[part], self.depth)
-        return torch.from_numpy(answers).reshape(prompt.prediction_shape).to(prompt.xs.device)
+        given = torch.from_numpy(answers).to(prompt.xs.device) * units[..., None]  # (B, n, q, k)
+        return require_finite(self.name, prompt, given.reshape(prompt.prediction_shape))
 
 
 @record(slots=True)
