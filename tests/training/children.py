@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from innerloop.core import files
-from innerloop.training import run as run_module
+from innerloop.training import state_file
 from innerloop.training.config import RunConfig
 from innerloop.training.lock import locked
 from innerloop.training.store import Store
@@ -83,7 +83,7 @@ def train_and_die_writing(root: Path, text: str, checkpoint: int, begun: bool) -
             die()
         return whole(path, half)
 
-    run_module.write_atomically = write
+    state_file.write_atomically = write
     Store(root).train(RunConfig.model_validate_json(text))
 
 

@@ -48,7 +48,8 @@ class Worker:
             return ""
         except StartOverError as error:  # it names an option that only `innerloop train` has
             folder = self.store.place(config)
-            return f"{error.problem}: remove {folder}, and give the same command again."
+            ways = " or ".join([*([error.other] if error.other else []), f"remove {folder}"])
+            return f"{error.problem}: {ways}, and give the same command again."
         except Exception as error:
             return in_words(error)
 
