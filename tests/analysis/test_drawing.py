@@ -139,7 +139,8 @@ def test_a_small_picture_keeps_the_colours_of_its_lines(tmp_path: Path) -> None:
         values = np.linspace(0, 1, 10_000).reshape(100, 100) ** (index + 1)
         drawing.heatmap(panel, values, rows=range(100), columns=range(100))
     whole, small = tmp_path / "whole.png", tmp_path / "small.png"
-    drawing.save_small(figure, small)
+    with small.open("wb") as file:
+        drawing.save_small(figure, file)
     figure.savefig(whole)
     with Image.open(whole) as first, Image.open(small) as second:
         pixels, kept = (np.asarray(image.convert("RGB")).astype(int) for image in (first, second))

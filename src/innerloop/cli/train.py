@@ -7,10 +7,10 @@ from typing import Annotated
 
 import pandas as pd
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from innerloop.cli.console import Console
 from innerloop.cli.options import DataFolder, RunsFolder, ScaleName, json_file, spread, write_rows
 from innerloop.core.files import require_folder
 from innerloop.core.words import count
