@@ -12,9 +12,10 @@ def start() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from innerloop.cli.main import main
-    from innerloop.cli.streams import keep_writing
+    from innerloop.cli.streams import keep_writing, show_notices
 
     keep_writing()
+    show_notices()
     main()
 
 

@@ -1,9 +1,8 @@
 """The command `innerloop`: its help, its version, and how mistakes end it."""
 
 import sys
-import warnings
 from importlib import metadata
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -11,7 +10,6 @@ from rich.markup import escape
 from innerloop.cli.console import Console
 from innerloop.cli.verbs import LazyVerbs
 from innerloop.core.errors import InnerloopError
-from innerloop.core.seal import UncheckedWarning
 
 app = typer.Typer(
     help="innerloop: a laboratory for the learning algorithms inside transformers.\n\n"
@@ -46,22 +44,10 @@ def _version(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a user's mistake is one sentence and exit code 2."""
-    with warnings.catch_warnings():
-        usual = warnings.showwarning
-
-        def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
-            if issubclass(category, UncheckedWarning):
-                _say(f"[yellow]notice:[/] {escape(str(message))}")
-            else:
-                usual(message, category, *place)
-
-        warnings.showwarning = show
-        try:
-            app(args=arguments)
-        except InnerloopError as error:
-            _say(f"[red]error:[/] {escape(str(error))}")
-            sys.exit(2)
-
-
-def _say(sentence: str) -> None:
-    Console(stderr=True, soft_wrap=True).print(sentence, highlight=False)
+    try:
+        app(args=arguments)
+    except InnerloopError as error:
+        Console(stderr=True, soft_wrap=True).print(
+            f"[red]error:[/] {escape(str(error))}", highlight=False
+        )
+        sys.exit(2)

@@ -1,11 +1,16 @@
-"""Output that nobody reads any more does not end the work."""
+"""The standard streams: output that nobody reads any more does not end the work."""
 
 import errno
 import io
 import sys
+import warnings
 from typing import Any
 
+from rich.markup import escape
+
+from innerloop.cli.console import Console
 from innerloop.core.errors import InnerloopError
+from innerloop.core.seal import UncheckedWarning
 
 _CLOSED = (errno.EPIPE, errno.EIO)
 """A pipe whose reader has left, as `head` does, and a terminal that was closed."""
@@ -39,3 +44,16 @@ def keep_writing() -> None:
                 line_buffering=stream.line_buffering, write_through=stream.write_through,
             )  # fmt: skip
             setattr(sys, name, steady)
+
+
+def show_notices() -> None:
+    """Print that a file could not be checked as a sentence, not as a warning of Python's."""
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        if not issubclass(category, UncheckedWarning):
+            return usual(message, category, *place)
+        sentence = f"[yellow]notice:[/] {escape(str(message))}"
+        Console(stderr=True, soft_wrap=True).print(sentence, highlight=False)
+
+    warnings.showwarning = show

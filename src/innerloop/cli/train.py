@@ -112,7 +112,8 @@ def summary(run: Run, config: RunConfig) -> Table:
     table.title, table.caption, table.caption_justify = escape(title), escape(caption), "left"
     for column in ("step", "loss", "error"):
         table.add_column(column, justify="right", no_wrap=True)
-    rows = run.metrics().dropna(subset=["error"])
+    metrics = run.metrics()
+    rows = metrics.dropna(subset=["error"]) if "error" in metrics else metrics.head(0)
     for place in spread(len(rows), 5):
         row = rows.iloc[place]
         loss = row.get("smoothed")

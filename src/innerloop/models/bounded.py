@@ -14,8 +14,8 @@ from torch.overrides import TorchFunctionMode
 from innerloop.core.errors import ConfigurationError
 from innerloop.models.table import AnyModelConfig, build
 
-MOST_TENSORS = 20_000
-"""More than any model here has: a stack of a thousand blocks has 12 per block."""
+MOST_TENSORS = 10_000
+"""More than any model here has: a stack of 800 blocks, with 12 per block."""
 
 
 class TooManyTensorsError(ConfigurationError):

@@ -1,23 +1,22 @@
 """The state of a run on disk: sealed, checked whenever it is read, with the one before beside it.
 
 It is a file of torch.save whose comment, which zip files may have, is the seal. Nothing in it is
-ever executed, and no more memory is taken than the file has bytes.
+ever executed.
 """
 
 import mmap
 import os
 import shutil
-import zipfile
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from innerloop.core.errors import InnerloopError
 from innerloop.core.files import write_atomically
 from innerloop.core.seal import SEAL, DamagedError, notice_unsealed, require_intact, sealed
+from innerloop.models.torch_files import load_plain
 
 STATE = "state.pt"
 PREVIOUS = "previous.pt"
@@ -27,8 +26,8 @@ _NEEDED = {
     "format", "key", "step", "finished", "metrics", "error", "threads", "torch",
     "weights", "optimizers", "divergence",
 }  # fmt: skip
-_SHARED = 4
-"""How many tensors may share numbers, on average: the tied weights of a model do."""
+_LIMITS = {"step": (0, 2**63), "metrics": (0, 2**63), "threads": (1, 1024)}
+"""Far more threads than any machine has cores would end the process that asks for them."""
 
 
 class RunError(InnerloopError):
@@ -83,15 +82,22 @@ def other_way(folder: Path, key: str) -> str:
     return f"rename {PREVIOUS} to {STATE} there to go on from step {step}"
 
 
+def _is_number(value: Any, limits: tuple[int, int]) -> bool:
+    return isinstance(value, int) and limits[0] <= value <= limits[1]
+
+
 class _UnusableError(InnerloopError):
     """A file that is no state of the run; the message is a problem, without a remedy."""
 
 
 def _read(path: Path, key: str, *, mapped: bool) -> dict[str, Any]:
     try:
-        checked = _require_sound(path)
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-        _require_plain(state, path.stat().st_size)
+        with (
+            path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+        ):
+            checked = require_intact(content, path)
+        state = load_plain(path, mapped=mapped)
     except (FileNotFoundError, PermissionError) as error:
         raise RunError(f"cannot read {path}: {error.strerror}.") from error
     except DamagedError as error:
@@ -100,49 +106,14 @@ def _read(path: Path, key: str, *, mapped: bool) -> dict[str, Any]:
     # What a damaged or foreign file raises is not documented: anything but an interrupt.
     except Exception as error:
         raise _UnusableError(f"{path} is damaged, or no state of a run") from error
-    if not isinstance(state, dict) or not _NEEDED <= set(state) or state["format"] != FORMAT:
+    whole = isinstance(state, dict) and set(state) >= _NEEDED and state["format"] == FORMAT
+    if not whole or not all(_is_number(state[name], limits) for name, limits in _LIMITS.items()):
         raise _UnusableError(f"{path} holds no state of a run")
     if state["key"] != key:
         raise _UnusableError(f"{path} is the state of another run, {state['key']}")
     if not checked and not mapped:  # a glance is not worth a notice
         notice_unsealed(path)
     return state
-
-
-def _require_sound(path: Path) -> bool:
-    """Refuse a file that has changed, or would unpack to more than it is; whether it is sealed."""
-    with path.open("rb") as file:
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            checked = require_intact(content, path)
-        with zipfile.ZipFile(file) as archive:
-            parts = archive.infolist()
-    packed = any(part.compress_type != zipfile.ZIP_STORED for part in parts)
-    if packed or sum(part.file_size for part in parts) > path.stat().st_size:
-        raise ValueError("torch.save compresses nothing, and the parts of this are more than it")
-    return checked
-
-
-def _require_plain(state: Any, size: int) -> None:
-    """Refuse tensors that are more than the numbers in the file: views of few, sparse, or none."""
-    declared, seen = 0, set[int]()
-    rest: list[Any] = [state]
-    while rest:  # not by recursion: values may be nested as deeply as the file likes
-        value = rest.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, dict):
-            rest += [*value, *value.values()]
-        elif isinstance(value, list | tuple | set):
-            rest += value
-        elif isinstance(value, Tensor):
-            if value.layout != torch.strided or value.device.type != "cpu":
-                raise ValueError(f"a tensor is {value.layout} on {value.device}")
-            if value.nbytes > value.untyped_storage().nbytes():
-                raise ValueError("a tensor has more numbers than the file has for it")
-            declared += value.nbytes
-    if declared > _SHARED * size:
-        raise ValueError("its tensors have more numbers than the file")
 
 
 def _same_file(source: Path, target: Path) -> None:
