@@ -106,7 +106,7 @@ def draw_curves(
             low, high, style = low.repeat(2), high.repeat(2), LEVEL
         mean = np.where(np.isfinite(mean), mean, np.nan)  # a curve that leaves the picture
         # Short, to leave room for the curves.
-        shown = as_label(textwrap.shorten(str(name), 40, placeholder=" .."))
+        shown = textwrap.shorten(as_label(str(name)), 40, placeholder=" ..")
         axes.plot(
             places, mean, color=colour, linestyle=style, label=shown, linewidth=1.5,
             marker=MARKERS[(index + index // len(COLOURS)) % len(MARKERS)], markersize=3.5,
@@ -305,7 +305,7 @@ def draw_training(metrics: pd.DataFrame, *, title: str = "") -> Figure:
 def _name_beside(figure: Figure, axes: Axes, title: str) -> None:
     """Put a title over the whole figure and the legend beside the axes."""
     # Above the axes alone a title would run into the legend.
-    text = as_label(textwrap.fill(title, 95))
+    text = textwrap.fill(as_label(title), 95)
     figure.suptitle(text, x=0.01, horizontalalignment="left", fontsize=10)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
 
