@@ -139,7 +139,8 @@ def test_a_small_picture_keeps_the_colours_of_its_lines(tmp_path: Path) -> None:
         values = np.linspace(0, 1, 10_000).reshape(100, 100) ** (index + 1)
         drawing.heatmap(panel, values, rows=range(100), columns=range(100))
     whole, small = tmp_path / "whole.png", tmp_path / "small.png"
-    drawing.save_small(figure, small)
+    with small.open("wb") as file:
+        drawing.save_small(figure, file)
     figure.savefig(whole)
     with Image.open(whole) as first, Image.open(small) as second:
         pixels, kept = (np.asarray(image.convert("RGB")).astype(int) for image in (first, second))
@@ -150,3 +151,15 @@ def test_a_small_picture_keeps_the_colours_of_its_lines(tmp_path: Path) -> None:
         assert before > 100
         assert after > 0.9 * before  # the layout may move by a pixel when it is drawn again
     assert small.stat().st_size < 0.6 * whole.stat().st_size
+
+
+def test_dollars_in_names_are_dollars(tmp_path: Path) -> None:
+    """`$` begins a formula in matplotlib, and one that is none is an error when it is drawn."""
+    evil = r"$\frac{$ and $x^$"
+    figure, (left, right) = drawing.panels(2)
+    drawing.draw_curves(left, wide_bands(evil, "b", low=0.02, high=1.5), x="x")
+    drawing.heatmap(right, np.eye(2), rows=[evil, "b"], columns=[evil, "c"])
+    drawing.legend(figure, [left])
+    with (tmp_path / "figure.png").open("wb") as file:
+        drawing.save_small(figure, file)
+    assert right.get_yticklabels()[0].get_text() == drawing.as_label(evil)

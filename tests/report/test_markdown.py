@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,9 +69,43 @@ def test_tables_keep_their_columns_whatever_the_words(two: list[Result], tmp_pat
     rows = [line for line in lines if line.startswith("|")]
     assert len(rows) == 2 + 5 + 2 + 1, "five claims and a control"
     assert all(len(re.findall(r"(?<!\\)\|", row)) == 7 for row in rows)
-    assert any(r"It \<holds\>." in row for row in rows)
+    assert any("It &lt;holds&gt;." in row for row in rows)
     assert any("✗ contradicted" in row for row in rows)
     assert '<a id="fig2"></a>' in lines
+
+
+EVIL = "<script>alert(1)</script> `x` [a](javascript:b) | ![c](d) & \x1b[31m\n# heading\n```"
+
+
+def test_words_from_files_stay_words(tmp_path: Path) -> None:
+    """In every field of a result that is text: as they are in HTML, not as Markdown or HTML."""
+    result = a_result(tmp_path)
+    judged = result.claims[0]
+    evil = replace(
+        result, paper=EVIL, title=EVIL, notes=(EVIL,), smaller=EVIL, called=EVIL, finished=EVIL,
+        versions={EVIL: EVIL}, failed={0: EVIL},
+        claims=(
+            replace(
+                judged, why=EVIL, verdict="inconclusive",
+                claim=replace(
+                    judged.claim, sentence=EVIL, quantity=EVIL, paper=EVIL,
+                    criterion=replace(judged.claim.criterion, reason=EVIL),
+                ),
+            ),
+        ),
+    )  # fmt: skip
+    docs = tmp_path / "docs"
+    write_docs(docs, [evil])
+    pages = [text.decode() for name, text in files(docs).items() if name.endswith(".md")]
+    assert len(pages) == 2
+    for page in pages:
+        assert "\x1b" not in page
+        # Between backticks, and in the block of commands, nothing means anything.
+        prose = re.sub(r"(`{2,}) .*? \1|```sh\n.*?\n```|(?<!\\)`.*?(?<!\\)`", "", page)
+        assert "<script" not in prose
+        assert not re.search(r"(?<!\\)\]\(javascript", prose)
+        assert prose.count("\n# ") == 0
+        assert not re.search(r"^```", re.sub(r"```sh\n.*?\n```", "", page), re.MULTILINE)
 
 
 def test_one_study_again_leaves_the_others(two: list[Result], tmp_path: Path) -> None:

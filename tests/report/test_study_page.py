@@ -115,9 +115,7 @@ def test_the_largest_scale_is_chosen_unless_one_is_asked_for(tmp_path: Path) -> 
 
 def test_a_result_without_its_files_is_not_complete(tmp_path: Path) -> None:
     result = a_result(tmp_path)
-    assert result.complete
     (result.folder / "sizes.csv").unlink()
-    assert not result.complete
     found, refused = read_results(tmp_path)
     assert found == []
     assert len(refused) == 1

@@ -1,6 +1,7 @@
 """Results on disk: what is kept, what counts as the same, and what is refused."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,9 @@ import torch
 from matplotlib.figure import Figure
 
 from innerloop.analysis import Measured
+from innerloop.core.errors import InnerloopError
+from innerloop.core.files import read_json
+from innerloop.core.seal import sealed_json
 from innerloop.studies.result import (
     CLAIMS,
     ERROR,
@@ -58,7 +62,17 @@ def test_a_result_that_lacks_a_file_is_not_known(tmp_path: Path, file: str) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ["null", "[]", '{"format": 1}', '{"format": 2, "scale": "smoke"}', "not JSON", ""]
+    "text",
+    [
+        "null",
+        "[]",
+        '{"format": 1}',
+        '{"format": 2, "scale": "smoke"}',
+        "not JSON",
+        "",
+        "[" * 200_000,
+    ],
+    ids=lambda text: text[:10],
 )
 def test_a_file_that_is_no_result_is_told_and_hides_no_other(tmp_path: Path, text: str) -> None:
     written(tmp_path, small_study("one"))
@@ -70,10 +84,90 @@ def test_a_file_that_is_no_result_is_told_and_hides_no_other(tmp_path: Path, tex
     assert str(broken.folder) in refused[0]
 
 
-def test_an_unknown_scale_is_no_result(tmp_path: Path) -> None:
+def change(path: Path, **values: object) -> None:
+    """Write a result with other values, and a seal that fits them: whoever wrote it meant it."""
+    path.write_bytes(sealed_json({**read_json(path, missing="it is there"), **values}))
+
+
+FORGED: dict[str, tuple[dict[str, object], str]] = {
+    "a scale": ({"scale": "huge"}, "scale"),
+    "no seeds": ({"seeds": []}, "no seeds"),
+    "a type": ({"seconds": {"a": 1}}, "seconds"),
+    "an unknown field": ({"extra": 1}, "unknown field 'extra'"),
+    "a table elsewhere": ({"tables": ["../../secret"]}, r"'\.\./\.\./secret', expected a plain"),
+    "an absolute table": ({"tables": ["/etc/passwd"]}, "'/etc/passwd', expected a plain name"),
+    "a table of the other slash": ({"tables": ["..\\secret"]}, "expected a plain name"),
+    "a hidden table": ({"tables": [".secret"]}, "expected a plain name"),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_what_no_study_writes_is_left_out_with_a_sentence(tmp_path: Path, what: str) -> None:
+    written(tmp_path, small_study("one"))
+    values, message = FORGED[what]
+    change(written(tmp_path, small_study("two")).folder / CLAIMS, **values)
+    found, refused = read_results(tmp_path)
+    assert [result.id for result in found] == ["one"]
+    (sentence,) = refused
+    assert re.search(message, sentence)
+    assert "\n" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("verdict", "message"),
+    [("great", "verdict"), ("contradicted", "not contradicted"), (3, "verdict")],
+)
+def test_a_verdict_that_does_not_follow_is_refused(
+    tmp_path: Path, verdict: object, message: str
+) -> None:
+    path = written(tmp_path, small_study(), seeds=3).folder / CLAIMS
+    claims = read_json(path, missing="it is there")["claims"]
+    change(path, claims=[{**claims[0], "value": 0.5, "low": 0.4, "high": 0.6, "exact": True,
+                          "criterion": {"at_most": 1.0, "at_least": "-inf", "reason": "one"},
+                          "verdict": verdict}])  # fmt: skip
+    with pytest.raises(InnerloopError, match=message):
+        read_result(path.parent)
+
+
+@pytest.mark.parametrize("field", ["criterion", "claim"])
+def test_an_unknown_field_of_a_claim_is_refused(tmp_path: Path, field: str) -> None:
     path = written(tmp_path, small_study()).folder / CLAIMS
-    path.write_text(json.dumps({**json.loads(path.read_text()), "scale": "huge"}))
-    assert read_results(tmp_path)[0] == []
+    (claim, *others) = read_json(path, missing="it is there")["claims"]
+    where = claim if field == "claim" else claim[field]
+    where["verdikt"] = "confirmed"
+    change(path, claims=[claim, *others])
+    with pytest.raises(InnerloopError, match="unknown field 'verdikt'"):
+        read_result(path.parent)
+
+
+@pytest.mark.parametrize("file", [CLAIMS, FIGURE, "by-examples.csv"])
+def test_a_flipped_bit_of_a_result_is_left_out(tmp_path: Path, file: str) -> None:
+    path = written(tmp_path, small_study()).folder / file
+    whole = path.read_bytes()
+    for place in range(0, len(whole), max(1, len(whole) // 40)):
+        changed = bytearray(whole)
+        changed[place] ^= 1 << place % 8
+        path.write_bytes(changed)
+        found, refused = read_results(tmp_path)
+        assert found == []
+        assert len(refused) == 1
+    path.write_bytes(whole)
+    assert len(read_results(tmp_path)[0]) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00"])
+def test_a_table_that_is_none_is_left_out_and_measured_again(
+    tmp_path: Path, content: bytes
+) -> None:
+    study = small_study()
+    result = written(tmp_path, study)
+    change(result.folder / CLAIMS, checksums={})  # as of an earlier version
+    assert len(read_results(tmp_path)[0]) == 1
+    (result.folder / "by-examples.csv").write_bytes(content)
+    found, refused = read_results(tmp_path)
+    assert found == []
+    assert "by-examples.csv holds no table" in refused[0]
+    assert known(tmp_path, study) is None
 
 
 def test_what_goes_wrong_later_leaves_the_earlier_result(tmp_path: Path) -> None:

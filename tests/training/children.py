@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from innerloop.core import files
-from innerloop.training import run as run_module
+from innerloop.core.errors import InnerloopError
+from innerloop.training import state_file
 from innerloop.training.config import RunConfig
 from innerloop.training.lock import locked
 from innerloop.training.store import Store
@@ -83,7 +84,7 @@ def train_and_die_writing(root: Path, text: str, checkpoint: int, begun: bool) -
             die()
         return whole(path, half)
 
-    run_module.write_atomically = write
+    state_file.write_atomically = write
     Store(root).train(RunConfig.model_validate_json(text))
 
 
@@ -102,6 +103,30 @@ def train_and_die_in_a_line(root: Path, text: str, line: int) -> None:
 
     _Session.write = write
     Store(root).train(RunConfig.model_validate_json(text))
+
+
+def train_with_small_files(root: Path, text: str, most: int, there: Connection) -> None:
+    """Train a configuration where no file may have more bytes than this; say how it ended."""
+    import resource  # which Windows has not
+
+    torch.set_num_threads(1)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    try:
+        Store(root).train(RunConfig.model_validate_json(text))
+        there.send("finished")
+    except InnerloopError as error:
+        there.send(str(error))
+
+
+def ending_with_small_files(root: Path, text: str, most: int) -> str:
+    """How a training in a process of its own ends where files may have so many bytes."""
+    here, there = _context.Pipe(duplex=False)
+    child = start(train_with_small_files, root, text, most, there)
+    there.close()  # or nobody hears of a child that dies without a word
+    try:
+        return str(here.recv())
+    finally:
+        child.join()
 
 
 def run_command(words: list[str]) -> None:

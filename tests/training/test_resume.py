@@ -1,10 +1,12 @@
 """Killed at any moment and resumed: bit for bit the run that nobody disturbed."""
 
+import os
 import random
 import signal
 import time
 from pathlib import Path
 
+import pytest
 import torch
 
 from innerloop.training.config import RunConfig
@@ -94,7 +96,8 @@ def test_five_kills_leave_no_trace(tmp_path: Path) -> None:
     assert {path.name for path in done.path.iterdir()} == names  # no halves of files either
 
 
-def test_sigterm_saves_and_leaves(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_saves_and_leaves(tmp_path: Path, number: signal.Signals) -> None:
     words = [
         "train", "looped-linear", "steps=100000", "save_every=100000", "log_every=1",
         "threads=1", "--scale", "smoke", "--store", str(tmp_path),
@@ -106,9 +109,9 @@ def test_sigterm_saves_and_leaves(tmp_path: Path) -> None:
     ):
         time.sleep(0.02)
     assert child.pid is not None
-    child.terminate()
+    os.kill(child.pid, number)
     child.join()
-    assert child.exitcode == 128 + signal.SIGTERM
+    assert child.exitcode == 128 + number
     (run,) = Store(tmp_path).runs()
     assert run.step >= 1
     assert not run.finished

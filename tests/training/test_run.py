@@ -19,6 +19,7 @@ from innerloop.training.divergence import FAR, DivergenceError
 from innerloop.training.lock import LockedError, locked
 from innerloop.training.optimizer import Optimizers
 from innerloop.training.run import Run, RunError, StartOverError
+from innerloop.training.state_file import write_state
 from innerloop.training.store import Store
 from innerloop.training.train import Report
 from innerloop.training.trainer import Trainer
@@ -48,11 +49,11 @@ def half(tmp_path: Path) -> Run:
     return Store(tmp_path).train(tiny(), stop=after(6))
 
 
-def test_a_run_is_five_files_in_a_folder_named_by_its_key(trained: Run) -> None:
+def test_a_run_is_files_in_a_folder_named_by_its_key(trained: Run) -> None:
     assert trained.path.name == f"linear-{tiny().key()}"
     names = {path.name for path in trained.path.iterdir()}
     files = {"config.json", "metrics.jsonl", "weights.safetensors", "state.pt", "timings.jsonl"}
-    assert names == files | {"lock"}
+    assert names == files | {"lock", "previous.pt"}
     assert trained.finished
     assert trained.step == 12
 
@@ -61,7 +62,7 @@ def test_a_run_is_five_files_in_a_folder_named_by_its_key(trained: Run) -> None:
 def test_how_far_a_run_is_is_known_without_its_tensors(half: Run) -> None:
     path, size = half.path / "state.pt", 2**24
     state = torch.load(path, weights_only=True)
-    torch.save({**state, "more": torch.ones(size, dtype=torch.uint8)}, path)
+    write_state(half.path, {**state, "more": torch.ones(size, dtype=torch.uint8)})
 
     def bytes_read() -> int:
         return int(Path("/proc/self/io").read_text().split()[1])
@@ -256,7 +257,7 @@ def test_something_else_in_place_of_a_state_is_refused(half: Run) -> None:
 def test_a_state_that_does_not_fit_the_model_is_refused(half: Run) -> None:
     state = torch.load(half.path / "state.pt", weights_only=True)
     state["weights"].popitem()
-    torch.save(state, half.path / "state.pt")
+    write_state(half.path, state)
     refused(half, "does not fit the model")
 
 
@@ -269,7 +270,7 @@ def test_the_configuration_of_another_run_is_refused(half: Run, tmp_path: Path) 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"task": {"name": "liner"}}'])
 def test_a_damaged_configuration_is_refused(half: Run, text: str) -> None:
     (half.path / "config.json").write_text(text)
-    refused(half, "config.json is not")
+    refused(half, "config.json (is not|cannot be read as JSON)")
 
 
 def test_metrics_that_were_shortened_are_refused(half: Run) -> None:
@@ -291,18 +292,19 @@ def test_what_only_a_new_start_helps_says_its_problem_apart(half: Run) -> None:
     problem = f"{half.path / 'state.pt'} is damaged, or no state of a run"
     assert raised.value.problem == problem
     assert str(raised.value) == (
-        f"{problem}: delete the folder {half.name}, or train with --fresh, to start over."
+        f"{problem}: rename previous.pt to state.pt there to go on from step 5, delete the folder "
+        f"{half.name}, or train with --fresh, to start over."
     )
 
 
 def test_another_version_of_torch_is_refused(half: Run) -> None:
     state = torch.load(half.path / "state.pt", weights_only=True)
-    torch.save({**state, "torch": "1.0"}, half.path / "state.pt")
+    write_state(half.path, {**state, "torch": "1.0"})
     refused(half, "was begun with torch 1.0")
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InnerloopError, match="Give the folder of a run"):
+    with pytest.raises(InnerloopError, match="give the folder of a run"):
         Run.open(tmp_path)
 
 

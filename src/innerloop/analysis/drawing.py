@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from PIL import Image
 
 from innerloop.core.errors import ConfigurationError, unknown
 from innerloop.core.files import write_atomically
+from innerloop.core.words import printable
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#8C6D31")
 """Okabe and Ito's palette, ordered so that neighbours differ for every reader, and a brown."""
@@ -104,8 +105,8 @@ def draw_curves(
             places, mean = np.array([0.0, longest]), mean.repeat(2)
             low, high, style = low.repeat(2), high.repeat(2), LEVEL
         mean = np.where(np.isfinite(mean), mean, np.nan)  # a curve that leaves the picture
-        # Short, to leave room for the curves; a dollar would begin a formula.
-        shown = textwrap.shorten(str(name).replace("$", r"\$"), 40, placeholder=" ..")
+        # Short, to leave room for the curves.
+        shown = textwrap.shorten(as_label(str(name)), 40, placeholder=" ..")
         axes.plot(
             places, mean, color=colour, linestyle=style, label=shown, linewidth=1.5,
             marker=MARKERS[(index + index // len(COLOURS)) % len(MARKERS)], markersize=3.5,
@@ -149,6 +150,11 @@ def plain(axes: Axes, *, whole: bool = True) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
 
 
+def as_label(text: str) -> str:
+    """What somebody else has called something, as it is: a dollar would begin a formula."""
+    return printable(text).replace("$", r"\$")
+
+
 def name(axes: Axes, *, title: str = "", x: str = "", y: str = "") -> None:
     """Title and labels; a long title is broken."""
     axes.set_title(textwrap.fill(title, 42), loc="left", fontsize=9)
@@ -179,14 +185,14 @@ def legend(figure: Figure, axes: Iterable[Axes], *, columns: int = 4) -> None:
     )  # fmt: skip
 
 
-def save_small(figure: Figure, path: Path) -> None:
+def save_small(figure: Figure, file: BinaryIO) -> None:
     """A PNG of 256 colours, a third of the size: pages hold dozens of pictures."""
     drawn = BytesIO()
     figure.savefig(drawn, format="png")
     # The default method gives most colours to wide pale bands, and makes the blue of a line teal.
     method = Image.Quantize.MAXCOVERAGE
     with Image.open(drawn) as image:
-        image.convert("RGB").quantize(256, method=method, kmeans=1).save(path, optimize=True)
+        image.convert("RGB").quantize(256, method=method, kmeans=1).save(file, "png", optimize=True)
 
 
 def heatmap(
@@ -208,7 +214,7 @@ def heatmap(
     )
     for axis, names in ((axes.yaxis, rows), (axes.xaxis, columns)):
         places = range(0, len(names), max(1, -(-len(names) // 12)))
-        axis.set_ticks(places, [str(names[place]) for place in places])
+        axis.set_ticks(places, [as_label(str(names[place])) for place in places])
     for column, row in (best or {}).items():
         # White within black: seen on every colour of the map.
         for width, edge in ((2.8, "black"), (1.2, "white")):
@@ -298,8 +304,8 @@ def draw_training(metrics: pd.DataFrame, *, title: str = "") -> Figure:
 
 def _name_beside(figure: Figure, axes: Axes, title: str) -> None:
     """Put a title over the whole figure and the legend beside the axes."""
-    # Above the axes alone a title would run into the legend; a dollar would begin a formula.
-    text = textwrap.fill(title.replace("$", r"\$"), 95)
+    # Above the axes alone a title would run into the legend.
+    text = textwrap.fill(as_label(title), 95)
     figure.suptitle(text, x=0.01, horizontalalignment="left", fontsize=10)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
 

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from innerloop.analysis.drawing import COLOURS, MARKERS, plain
+from innerloop.analysis.drawing import COLOURS, MARKERS, as_label, plain
 from innerloop.analysis.identification import Identification
 
 SMALLEST = 1e-16
@@ -26,7 +26,7 @@ def draw_identification(answer: Identification) -> Figure:
     if steps:
         _draw_steps(axes[-1], answer)
     title = answer.algorithm if answer.family != "none" else "none of these"
-    figure.suptitle(f"{answer.learner}: {title}", x=0.01, horizontalalignment="left")
+    figure.suptitle(as_label(f"{answer.learner}: {title}"), x=0.01, horizontalalignment="left")
     return figure
 
 
@@ -82,7 +82,7 @@ def _finish(
     """The threshold, the names and a logarithmic axis that holds parts and intervals."""
     axes.axvline(answer.threshold, color=COLOURS[4], linestyle="--", linewidth=1.0)
     axes.text(answer.threshold * 0.9, len(names) - 0.4, "explains enough", ha="right", fontsize=8)
-    axes.set_yticks(places, names)
+    axes.set_yticks(places, [as_label(name) for name in names])
     axes.set_xscale("log")
     axes.set_xlim(max(SMALLEST, float(parts.min()) / 10), max(2.0, float(high.max()) * 2))
     axes.set_ylim(-0.6, len(names) - 0.1)
@@ -96,7 +96,7 @@ def _draw_steps(axes: Axes, answer: Identification) -> None:
     for index, (name, matches) in enumerate(answer.progression.best.items()):
         best = matches.cpu().numpy()  # (A,)
         axes.plot(
-            np.arange(len(best)), best, label=name, color=COLOURS[index],
+            np.arange(len(best)), best, label=as_label(name), color=COLOURS[index],
             marker=MARKERS[index], markersize=4, linewidth=1.4,
         )  # fmt: skip
     axes.set_yscale("symlog", linthresh=1.0)  # iteration 0 has no logarithm

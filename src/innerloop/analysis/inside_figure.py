@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from innerloop.analysis.ablation import Ablation
 from innerloop.analysis.attribution import Attribution
-from innerloop.analysis.drawing import heatmap, name, panels
+from innerloop.analysis.drawing import as_label, heatmap, name, panels
 from innerloop.analysis.intervals import average
 from innerloop.analysis.measured import Measured
 from innerloop.core.errors import ConfigurationError
@@ -29,7 +29,7 @@ def draw_attention(patterns: Measured, *, rows: Sequence[int] | None = None) -> 
     figure, grid = panels(len(chosen) * heads, columns=heads, size=(2.5, 2.4), legend=0.3)
     for axes, (row, head) in zip(grid, [(r, h) for r in chosen for h in range(heads)], strict=True):
         _draw_pattern(axes, patterns, row, head, title=f"step {steps[row]}, head {head}")
-    figure.suptitle(patterns.label, x=0.01, horizontalalignment="left", fontsize=10)
+    figure.suptitle(as_label(patterns.label), x=0.01, horizontalalignment="left", fontsize=10)
     return figure
 
 
@@ -55,7 +55,7 @@ def draw_places(
         heatmap(axes, values, rows=part.ticks["step"], columns=columns, limits=limits, bar=bar)
         across = part.axes[1] if len(part.axes) > 1 else ""
         name(axes, title=f"head {head}" if several else "", x=across, y="step")
-    figure.suptitle(measured.label, x=0.01, horizontalalignment="left", fontsize=10)
+    figure.suptitle(as_label(measured.label), x=0.01, horizontalalignment="left", fontsize=10)
     return figure
 
 
@@ -86,7 +86,7 @@ def draw_inside(
         parts = _joined(shares["head"], shares.get("mlp"))  # (S, c)
         _draw_joined(wide[1], parts, shares["head"], "share of the prediction")
         name(wide[1], title="what each component adds directly", y="step")
-    figure.suptitle(patterns.label, x=0.01, horizontalalignment="left", fontsize=10)
+    figure.suptitle(as_label(patterns.label), x=0.01, horizontalalignment="left", fontsize=10)
     return figure
 
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import pandas as pd
 import torch
 import typer
-from rich.console import Console
 from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
 
+from innerloop.cli.console import Console
 from innerloop.cli.options import ScaleName, json_file, spread, write_rows
 from innerloop.data.reading import MissingDataError
 from innerloop.report.words import duration

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from innerloop.analysis.measured import Measured
+from innerloop.cli.console import Console
 from innerloop.cli.options import DataFolder, json_file, write_json
 from innerloop.cli.progress import progress_bar
 from innerloop.core.errors import ConfigurationError

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markdown import Markdown
 
+from innerloop.cli.console import Console
 from innerloop.cli.options import output_folder
 from innerloop.cli.progress import progress_bar
 from innerloop.core.arguments import expect_count

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from innerloop.circuits import CIRCUITS, Blueprint, CircuitSettings, read_settings
 from innerloop.circuits.explain import layer_table, slot_table
+from innerloop.cli.console import Console
 from innerloop.cli.folders import require_free
 from innerloop.cli.options import Force, json_file, write_json
 from innerloop.cli.specs import settings_of

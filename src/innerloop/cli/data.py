@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from innerloop.cli.console import Console
 from innerloop.cli.options import DataFolder, json_file, write_json
 from innerloop.cli.progress import progress_bar
 from innerloop.data.catalog import DATASETS, find_dataset

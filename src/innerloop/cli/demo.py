@@ -6,13 +6,13 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 from matplotlib.figure import Figure
-from rich.console import Console
 from rich.markup import escape
 
 from innerloop.analysis.drawing import draw_error_curve, draw_training, save_figure_and_table
 from innerloop.analysis.error import error_curve
 from innerloop.analysis.identify import Identification, identify
 from innerloop.analysis.identify_figure import draw_identification
+from innerloop.cli.console import Console
 from innerloop.cli.evaluate import error_table
 from innerloop.cli.options import json_file, output_folder, write_rows
 from innerloop.cli.progress import progress_bar

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import pandas as pd
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from innerloop.analysis.drawing import draw_error_curve, save_figure_and_table
 from innerloop.analysis.error import error_curve
+from innerloop.cli.console import Console
 from innerloop.cli.options import (
     Points,
     Steps,

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import pandas as pd
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -16,6 +15,7 @@ from innerloop.analysis.drawing import save_figure_and_table
 from innerloop.analysis.identification import Identification
 from innerloop.analysis.identify import identify as identify_learner
 from innerloop.analysis.identify_figure import draw_identification
+from innerloop.cli.console import Console
 from innerloop.cli.evaluate import describe, shifted_tasks
 from innerloop.cli.options import (
     Points,

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from innerloop.cli.console import Console
 from innerloop.cli.folders import require_free
 from innerloop.cli.options import Force
 from innerloop.models.checkpoint import save

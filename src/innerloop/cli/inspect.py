@@ -5,7 +5,6 @@ from typing import Annotated
 
 import pandas as pd
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -16,6 +15,7 @@ from innerloop.analysis.drawing import save_figure_and_table
 from innerloop.analysis.inside_figure import draw_inside
 from innerloop.analysis.intervals import seeded
 from innerloop.analysis.places import Component
+from innerloop.cli.console import Console
 from innerloop.cli.evaluate import describe
 from innerloop.cli.options import Points, Steps, TaskName, json_file, output_folder, write_rows
 from innerloop.cli.progress import progress_bar

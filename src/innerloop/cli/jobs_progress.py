@@ -5,12 +5,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from innerloop.cli.console import Console
 from innerloop.core.words import duration
 from innerloop.engine.board import Progress
 from innerloop.engine.run import Listener

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from innerloop.cli.console import Console
 from innerloop.cli.options import json_file, write_json
 from innerloop.cli.specs import Setting, find, settings_of
 from innerloop.learners.table import LEARNERS

@@ -5,9 +5,9 @@ from importlib import metadata
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from innerloop.cli.console import Console
 from innerloop.cli.verbs import LazyVerbs
 from innerloop.core.errors import InnerloopError
 

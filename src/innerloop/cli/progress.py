@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from innerloop.analysis.error import Progress as ProgressCallback
+from innerloop.cli.console import Console
 
 
 @contextmanager

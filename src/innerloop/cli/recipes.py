@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from innerloop.cli.console import Console
 from innerloop.cli.options import ScaleName, json_file, write_json
 from innerloop.cli.specs import described
 from innerloop.core.settings import written_as

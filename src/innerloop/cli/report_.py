@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from innerloop.cli.console import Console
 from innerloop.cli.options import ResultsFolder, RunsFolder
 from innerloop.cli.reproduce import results_folder
 from innerloop.core.errors import ConfigurationError

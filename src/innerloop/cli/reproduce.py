@@ -1,6 +1,5 @@
 """`innerloop reproduce`: studies from nothing, with a verdict on every claim."""
 
-import json as json_module
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -8,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from innerloop.cli.console import Console
 from innerloop.cli.engine_options import (
     Address,
     CpusPerRun,
@@ -32,7 +31,7 @@ from innerloop.cli.options import (
     write_json,
 )
 from innerloop.core.errors import ConfigurationError
-from innerloop.core.files import require_folder
+from innerloop.core.files import read_json, require_folder
 from innerloop.report.study_page import write_study_page
 from innerloop.report.words import SIGNS, count, duration, measured, tally, verdicts, why
 from innerloop.studies.claim import Verdict
@@ -264,5 +263,5 @@ def record(outcome: Outcome) -> dict[str, Any]:
     """An outcome as JSON has it: what claims.json holds, or what went wrong."""
     if outcome.result is None:
         return {"study": outcome.study.name, "error": outcome.error}
-    claims = json_module.loads((outcome.result.folder / CLAIMS).read_text())
+    claims = read_json(outcome.result.folder / CLAIMS, missing="reproduce the study again")
     return {"study": outcome.study.name, "error": "", **claims}

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from innerloop.cli.console import Console
 from innerloop.cli.options import RunsFolder, json_file, write_json
 from innerloop.core.errors import ConfigurationError, InnerloopError, unknown
 from innerloop.core.files import require_file_place, write_atomically

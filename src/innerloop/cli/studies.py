@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from innerloop.cli.console import Console
 from innerloop.cli.options import ResultsFolder, json_file, write_json
 from innerloop.cli.reproduce import STYLES, results_folder
 from innerloop.core.settings import written_as
 from innerloop.report.joined import choose
 from innerloop.report.words import SIGNS, changed_since, duration, measured, seeds, why
 from innerloop.studies.claim import Claim, Judged
-from innerloop.studies.result import Result, in_json, read_results
+from innerloop.studies.result import Result, read_results
+from innerloop.studies.result_record import in_json
 from innerloop.studies.study import Study
 from innerloop.studies.table import PAPERS, STUDIES, find_studies
 from innerloop.training.config import FOLLOWS_TASK, RunConfig

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import pandas as pd
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from innerloop.analysis.drawing import save_figure_and_table
 from innerloop.analysis.sweep_figure import draw_sweep, sweep_averages
+from innerloop.cli.console import Console
 from innerloop.cli.engine_options import (
     Address,
     CpusPerRun,

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import pandas as pd
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from innerloop.cli.console import Console
 from innerloop.cli.options import DataFolder, RunsFolder, ScaleName, json_file, spread, write_rows
 from innerloop.core.files import require_folder
 from innerloop.core.words import count
@@ -112,7 +112,8 @@ def summary(run: Run, config: RunConfig) -> Table:
     table.title, table.caption, table.caption_justify = escape(title), escape(caption), "left"
     for column in ("step", "loss", "error"):
         table.add_column(column, justify="right", no_wrap=True)
-    rows = run.metrics().dropna(subset=["error"])
+    metrics = run.metrics()
+    rows = metrics.dropna(subset=["error"]) if "error" in metrics else metrics.head(0)
     for place in spread(len(rows), 5):
         row = rows.iloc[place]
         loss = row.get("smoothed")

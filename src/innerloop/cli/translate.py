@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from innerloop.cli.console import Console
 from innerloop.cli.options import DataFolder
 from innerloop.cli.progress import progress_bar
 from innerloop.cli.subjects import note_unfinished

@@ -1,6 +1,7 @@
 """The verbs of the command line, each loaded when it is used: the list of them needs none."""
 
 import importlib
+import signal
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +20,10 @@ class Verb:
     """The first line of its docstring, for the list of all verbs."""
 
     def load(self, name: str) -> Any:
-        """The command itself, with all its imports."""
+        """The command itself, with all its imports; from here on Ctrl-C is an exception."""
         entry = getattr(importlib.import_module(f"innerloop.cli.{self.module}"), self.function)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # `innerloop.__main__` has set it
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         if isinstance(entry, typer.Typer):
             command = typer.main.get_command(entry)
             command.name = name

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from innerloop.cli.compile import read_compiled
+from innerloop.cli.console import Console
 from innerloop.cli.options import json_file, spread, write_json
 from innerloop.cli.progress import progress_bar
 from innerloop.cli.subjects import looks_like_folder

@@ -1,16 +1,22 @@
 """Files appear whole or not at all."""
 
+import errno
 import hashlib
 import json
 import os
 import re
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from innerloop.core.errors import InnerloopError
+from innerloop.core.seal import KEY, require_intact
+
+_FULL = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG")}
+"""What systems say of a disk, or of a user's share of one, that is full."""
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
@@ -19,7 +25,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
     The temporary file keeps the suffix, since many writers choose their format by it. An
     interrupted write leaves the old file as it was.
     """
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(
             dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix
@@ -36,11 +42,41 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
             _folder_to_disk(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise InnerloopError(
-            f"cannot write {path}: {error.strerror or error}. Choose another place."
-        ) from error
     return path
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the system says of a write that has failed into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "Make room there and try again" if error.errno in _FULL else "Choose another place"
+        raise InnerloopError(
+            f"cannot write {path}: {error.strerror or error}. {remedy}."
+        ) from error
+
+
+def append_whole(file: FileIO, content: bytes, path: Path) -> None:
+    """Append to a file from `open_own`, all of it; what fails is one sentence."""
+    rest = memoryview(content)
+    with writing(path):
+        while rest:  # a disk that is nearly full takes a part
+            rest = rest[file.write(rest) :]
+
+
+def open_own(path: Path, mode: str) -> FileIO:
+    """Open a file for writing without a buffer; a symbolic link in its place is not followed."""
+    if path.is_symlink():
+        raise InnerloopError(
+            f"{path} is a symbolic link, which could lead anywhere and is not followed: remove it."
+        )
+
+    def without_links(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+    with writing(path):
+        return FileIO(path, mode, opener=without_links)
 
 
 def _folder_to_disk(folder: Path) -> None:
@@ -71,13 +107,35 @@ def require_file_place(path: Path) -> None:
 
 
 def read_json(path: Path, *, missing: str) -> Any:
-    """What a JSON file holds; `missing` says what it means that there is no such file."""
+    """What a JSON file holds; `missing` says what it means that there is no such file.
+
+    If it is sealed, it is refused where it has changed, and the seal is not among its values.
+    """
     try:
-        return json.loads(path.read_text())
+        content = path.read_bytes()
     except FileNotFoundError as error:
         raise InnerloopError(f"{path} is missing: {missing}.") from error
-    except (OSError, ValueError) as error:  # ValueError: not JSON, or not text at all
+    except OSError as error:
+        raise InnerloopError(f"cannot read {path}: {error.strerror or error}.") from error
+    require_intact(
+        content, path,
+        remedy="take another copy of it, or remove its seal if the change was meant",
+    )  # fmt: skip
+    try:
+        values = parse_json(content)
+    except ValueError as error:  # not JSON, or not text at all
         raise InnerloopError(f"{path} cannot be read as JSON: {error}.") from error
+    if isinstance(values, dict):
+        values.pop(KEY, None)
+    return values
+
+
+def parse_json(content: bytes | str) -> Any:
+    """What a text in JSON means; a ValueError where it is none, or nested beyond all reason."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def slug(text: str) -> str:

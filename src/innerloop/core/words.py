@@ -1,4 +1,6 @@
-"""Numbers as people say them."""
+"""Numbers as people say them, and text that only says something."""
+
+import unicodedata
 
 import humanize
 
@@ -16,3 +18,24 @@ def count(number: int, noun: str) -> str:
     """`1 study`, `3 studies`, `51,969 parameters`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{humanize.intcomma(number)} {noun if number == 1 else plural}"
+
+
+_ORDER = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""What turns the order of letters round."""
+
+
+def printable(text: str) -> str:
+    """The text without what would command a terminal, or show letters in another order.
+
+    Line breaks and tabs stay; each other control character becomes a sign that something was there,
+    as do the bytes of names of files that are no text.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        "\ufffd"
+        if letter in _ORDER
+        or (letter not in "\n\t" and unicodedata.category(letter) in ("Cc", "Cs"))
+        else letter
+        for letter in text
+    )

@@ -51,8 +51,9 @@ class Training(PortableWork):
             raise
         except StartOverError as error:  # it names an option that only `innerloop train` has
             folder = self.store.place(self.config)
+            ways = " or ".join([*([error.other] if error.other else []), f"remove {folder}"])
             raise InnerloopError(
-                f"{error.problem}: remove {folder}, and give the same command again."
+                f"{error.problem}: {ways}, and give the same command again."
             ) from error
 
     @property

@@ -1,6 +1,7 @@
 """Models in folders: `config.json` says what the model is, `weights.safetensors` holds its numbers.
 
-Neither file can run code. The folder of a training run is read in the same way.
+Neither file can run code, and both hold a checksum that every reading compares. The folder of a
+training run is read in the same way.
 """
 
 from collections.abc import Callable
@@ -9,15 +10,17 @@ from typing import Any, Literal, get_args
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from innerloop.core.config import Config
 from innerloop.core.errors import ConfigurationError, InnerloopError
 from innerloop.core.files import read_json, write_atomically
+from innerloop.core.seal import KEY, SEAL, notice_unsealed, require_intact, sealed, sealed_json
+from innerloop.models.bounded import TooManyTensorsError, outline
 from innerloop.models.model import AnyModel, Model
-from innerloop.models.table import ModelConfig, build, read_config
+from innerloop.models.table import AnyModelConfig, ModelConfig, build, read_config
 
 CONFIG, WEIGHTS = "config.json", "weights.safetensors"
 FloatType = Literal["float32", "float64", "float16", "bfloat16"]
@@ -39,16 +42,16 @@ def save(model: AnyModel, folder: Path | str) -> Path:
         )
     folder = Path(folder)
     described = Description(model=model.config, dtype=_type_name(model.dtype))
-    text = described.model_dump_json(indent=1) + "\n"
+    content = sealed_json(described.model_dump(mode="json"))
     config = folder / CONFIG
 
     def write_weights_and(file: Path) -> None:
-        file.write_text(text)
+        file.write_bytes(content)
         write_weights(model, folder / WEIGHTS, then=remove_another)
 
     def remove_another() -> None:
         # Never the description of one model beside the weights of another, even for a moment.
-        if config.is_file() and config.read_bytes() != text.encode():
+        if config.is_file() and config.read_bytes() != content:
             config.unlink()
 
     write_atomically(config, write_weights_and)
@@ -71,10 +74,8 @@ def load(folder: Path | str, *, device: torch.device | str = "cpu") -> AnyModel:
         config = read_config(described if whole else described["model"])
     except ConfigurationError as error:
         raise ConfigurationError(f"{folder / CONFIG} describes no model: {error}") from error
-    model = build(config)
     stated = None if whole else described.get("dtype")
-    read_weights(model, folder / WEIGHTS, dtype=stated)
-    return model.to(device)
+    return read_model(config, folder / WEIGHTS, dtype=stated).to(device)
 
 
 def holds_model(folder: Path) -> bool:
@@ -86,38 +87,55 @@ def write_weights(
     model: AnyModel, path: Path, *, then: Callable[[], object] = lambda: None
 ) -> None:
     """Write the weights of a model, in their type; `then` runs when they are ready to appear."""
-    tensors = {
-        name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()
-    }
 
     def write(file: Path) -> None:
-        file.write_bytes(to_bytes(tensors))
+        file.write_bytes(weights_file(model.state_dict()))
         then()
 
     write_atomically(path, write)
 
 
-def read_weights(model: AnyModel, path: Path, *, dtype: str | None = None) -> None:
-    """Fill a model with the weights of a file, in the file's type; refuse all that does not fit.
+def weights_file(tensors: dict[str, Tensor]) -> bytes:
+    """A safetensors file of these tensors, sealed in its header."""
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    return sealed(to_bytes(plain, metadata={KEY: SEAL}))
 
+
+def read_model(config: AnyModelConfig, path: Path, *, dtype: str | None = None) -> AnyModel:
+    """The model of a configuration with the weights of a file, in the file's type.
+
+    All that does not fit is refused before the model is made: a configuration may declare any size.
     With a dtype, as torch names it, weights of another are refused.
     """
     if not path.is_file():
         raise InnerloopError(f"{path} is missing: the folder holds no complete model.")
     try:
-        tensors = load_file(path)
+        content = path.read_bytes()
+        checked = require_intact(content, path)
+        tensors = from_bytes(content)
     except (SafetensorError, OSError) as error:
         raise InnerloopError(
             f"{path} is damaged or no safetensors file ({error}): take another copy of it."
         ) from error
-    require_fit(tensors, model.state_dict(), path)
+    if not checked:
+        notice_unsealed(path)
+    try:
+        expected = outline(config, most=2 * len(tensors) + 100)
+    except TooManyTensorsError as error:
+        raise InnerloopError(
+            f"{path} holds {len(tensors)} tensors, and the model of {CONFIG} has many more: the "
+            "two files are not of one model."
+        ) from error
+    require_fit(tensors, expected, path)
     own = next(iter(tensors.values())).dtype
     if dtype is not None and dtype != _type_name(own):
         raise InnerloopError(
             f"{path} holds {_type_name(own)} numbers where {CONFIG} says {dtype}: the two files "
             "are not of one model."
         )
-    model.to(own).load_state_dict(tensors)
+    model = build(config).to(own)
+    model.load_state_dict(tensors)
+    return model
 
 
 def require_fit(tensors: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:

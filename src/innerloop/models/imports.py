@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from pydantic import ValidationError
 from torch import Tensor
 
@@ -18,6 +17,7 @@ from innerloop.core.errors import ConfigurationError, InnerloopError
 from innerloop.core.explain import explain
 from innerloop.models.backbone import Loop, Stack
 from innerloop.models.checkpoint import require_fit
+from innerloop.models.torch_files import load_plain
 from innerloop.models.transformer import InContextTransformer, TransformerConfig
 
 Inject = Literal["none", "add", "multiply"]
@@ -103,18 +103,18 @@ def _read(path: Path) -> dict[str, Tensor]:
 def _unpickled(path: Path) -> Any:
     """What a file of torch holds, if that is tensors and plain values: nothing in it is run."""
     try:
-        file = path.open("rb")
+        path.open("rb").close()
     except OSError as error:
         raise InnerloopError(f"cannot read {path}: {error.strerror or error}.") from error
-    with file, warnings.catch_warnings(action="ignore"):
-        try:
-            return torch.load(file, map_location="cpu", weights_only=True)
-        # What a damaged or foreign file raises is not documented: anything but an interrupt.
-        except Exception as error:
-            raise InnerloopError(
-                f"{path} is damaged, no checkpoint of torch, or holds more than tensors, which "
-                "could run code and is not read: save the state dict of the model alone."
-            ) from error
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return load_plain(path)
+    # What a damaged or foreign file raises is not documented: anything but an interrupt.
+    except Exception as error:
+        raise InnerloopError(
+            f"{path} is damaged, no checkpoint of torch, or holds more than tensors, which could "
+            "run code and is not read: save the state dict of the model alone."
+        ) from error
 
 
 def _require_source(weights: Mapping[str, Tensor], source: Source, path: Path) -> None:

@@ -3,11 +3,13 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from html import escape
 from itertools import groupby
 from pathlib import Path
 
 from innerloop.core.errors import ConfigurationError, InnerloopError
 from innerloop.core.files import slug, write_atomically
+from innerloop.core.words import printable
 from innerloop.report.headlines import Row, blocks, headline_rows
 from innerloop.report.joined import in_order
 from innerloop.report.words import (
@@ -141,9 +143,11 @@ def _overview(results: Sequence[Result], training: TrainingTime | None) -> str:
             "that have learned their task, and a criterion that learners which should fail it do "
             "fail. Below three seeds they are exploratory; where models have not learned, nothing "
             "follows at this size.\n",
-            f"```sh\n{command}\n```\n",
+            # A line that begins with the command's name cannot end the block.
+            f"```sh\n{' '.join(printable(command).split())}\n```\n",
             f"Scale: {scales(results)}. {time}. Studies share runs: the column says how long those "
-            f"of each took. With {versions(results)}. The command of each study is on its page.\n",
+            f"of each took. With {_text(versions(results))}. The command of each study is on its "
+            "page.\n",
             *([f"Not run at this scale: {missing}.\n"] if missing else []),
             "The papers' tables on real data (yang2024 table 2, gao2025 tables 1 and 2) are not "
             "among the studies.\n",
@@ -156,7 +160,7 @@ def _overview(results: Sequence[Result], training: TrainingTime | None) -> str:
 
 def _paper(paper: str, results: Sequence[Result]) -> str:
     """The page of one paper's studies."""
-    lines = [f"# {_text(paper_title(paper))}\n", f"{paper}. {tally(results)}.\n"]
+    lines = [f"# {_text(paper_title(paper))}\n", f"{_text(paper)}. {tally(results)}.\n"]
     for result in results:
         lines += _study(result)
     return "\n".join(lines)
@@ -164,10 +168,10 @@ def _paper(paper: str, results: Sequence[Result]) -> str:
 
 def _study(result: Result) -> list[str]:
     numbers, picture, *tables = _names_of(result)
-    links = [f"[{name}]({file})" for name, file in zip(result.tables, tables, strict=True)]
+    links = [f"[{_text(name)}]({file})" for name, file in zip(result.tables, tables, strict=True)]
     headings = ("claim", "measured", "in the paper", "here", "criterion", "verdict")
     facts = [
-        f"- {fact.heading}: " + (f"`{fact.text}`" if fact.code else _text(fact.text))
+        f"- {_text(fact.heading)}: " + (_code if fact.code else _text)(fact.text)
         for fact in facts_of(result)
     ]
     return [
@@ -209,14 +213,23 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _text(text: str) -> str:
-    """Words that mean nothing in Markdown, in one line."""
-    return re.sub(r"([\\`*_\[\]<>|~$])", r"\\\1", " ".join(text.split()))
+    """Words that mean nothing in Markdown or HTML, in one line."""
+    line = " ".join(printable(text).split())
+    # As entities: not every reader of Markdown takes a backslash before a bracket of HTML.
+    return re.sub(r"([\\`*_\[\]|~$])", r"\\\1", escape(line, quote=False))
+
+
+def _code(text: str) -> str:
+    """Words to be typed, as they are, in one line: between more backticks than they hold."""
+    line = " ".join(printable(text).split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    return f"{fence}{line}{fence}" if fence == "`" else f"{fence} {line} {fence}"
 
 
 def _link(result: Result, words: str, folder: str = "") -> str:
     """A link to a study on the page of its paper."""
     page = f"{folder}{slug(result.paper)}.md"
-    return f"[{result.paper} {_text(words)}]({page}#{slug(result.id)})"
+    return f"[{_text(f'{result.paper} {words}')}]({page}#{slug(result.id)})"
 
 
 def _files_of(result: Result) -> dict[str, bytes]:

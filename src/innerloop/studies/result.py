@@ -1,13 +1,16 @@
-"""A study's results on disk: tables, a figure, and claims.json, which is written last."""
+"""A study's results on disk: tables, a figure, and claims.json, which is written last.
 
-import json
-import math
+claims.json is sealed and keeps the checksums of the other files. It may come from anywhere, and is
+believed only where all of it is what a study writes.
+"""
+
 import platform
+import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib import metadata
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,8 +19,16 @@ from pydantic import TypeAdapter
 
 from innerloop.analysis.drawing import save_small
 from innerloop.core.errors import InnerloopError
-from innerloop.core.files import write_atomically
-from innerloop.studies.claim import FEWEST_SEEDS, Judged, Verdict
+from innerloop.core.files import read_json, write_atomically
+from innerloop.core.seal import DamagedError, checksum, sealed_json
+from innerloop.studies.claim import Answer, Judged, Verdict
+from innerloop.studies.result_record import (
+    from_format_1,
+    in_json,
+    reason,
+    unknown_key,
+    with_statements,
+)
 from innerloop.studies.seeds import Seeds, write_seeds
 from innerloop.studies.study import Findings, Study
 from innerloop.training.families import Scale
@@ -57,6 +68,8 @@ class Result:
     """The seeds whose training failed, with the reason; the claims are of the others."""
     called: str = ""
     """What `innerloop reproduce` takes, where that is not its name."""
+    checksums: dict[str, str] = field(default_factory=dict)
+    """Of the figure and the tables, by the names of their files; earlier versions wrote none."""
 
     @property
     def name(self) -> str:
@@ -74,15 +87,42 @@ class Result:
         """The picture."""
         return self.folder / FIGURE
 
-    @property
-    def complete(self) -> bool:
-        """Whether all files that it names are there."""
-        tables = [self.folder / f"{name}.csv" for name in self.tables]
-        return all(file.is_file() for file in (self.figure, *tables))
-
     def table(self, name: str) -> pd.DataFrame:
         """One of its tables."""
-        return pd.read_csv(self.folder / f"{name}.csv")
+        file = f"{name}.csv"
+        try:
+            return pd.read_csv(BytesIO(self._content(file)))
+        except ValueError as error:  # empty, or no table
+            if isinstance(error, InnerloopError):
+                raise
+            raise InnerloopError(
+                f"{self.folder / file} holds no table: reproduce the study again."
+            ) from error
+
+    def require_sound(self) -> None:
+        """Refuse a result whose files are not all there, and as they were written."""
+        files = (self.figure, *(self.folder / f"{name}.csv" for name in self.tables))
+        if not all(file.is_file() for file in files):
+            raise InnerloopError(
+                f"{self.folder} lacks some of its files: reproduce the study again."
+            )
+        self._content(FIGURE)
+        for name in self.tables:
+            self.table(name)
+
+    def _content(self, file: str) -> bytes:
+        """What a file holds, if that is what was written."""
+        path = self.folder / file
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise InnerloopError(f"cannot read {path}: {error.strerror or error}.") from error
+        if self.checksums.get(file, checksum(content)) != checksum(content):
+            raise InnerloopError(
+                f"{path} is damaged, or was changed after it was written: reproduce the study "
+                "again."
+            )
+        return content
 
     def count(self, verdict: Verdict, *, exact: bool | None = None) -> int:
         """How many of its claims have this verdict: of all, of exact ones, or of the others."""
@@ -124,6 +164,8 @@ def write_result(
     """
     folder = place(root, study, scale)
     tables = study.tables(findings, scale)
+    for name in tables:
+        _require_plain(name)
     result = Result(
         folder=folder, paper=study.paper, id=study.id, title=study.title, scale=scale, seeds=seeds,
         claims=study.judge(findings, scale), notes=(*study.notes, *findings.notes),
@@ -137,13 +179,17 @@ def write_result(
     }
     # From what is written: a figure that needs more than its CSV holds fails here.
     drawn = study.draw({name: pd.read_csv(StringIO(text)) for name, text in written.items()})
+    picture = BytesIO()
+    save_small(drawn, picture)
+    files = {FIGURE: picture.getvalue()}
+    files |= {f"{name}.csv": text.encode() for name, text in written.items()}
+    result = replace(result, checksums={name: checksum(file) for name, file in files.items()})
     for old in (CLAIMS, ERROR):
         (folder / old).unlink(missing_ok=True)
-    for name, table in written.items():
-        write_atomically(folder / f"{name}.csv", partial(Path.write_text, data=table))
-    write_atomically(folder / FIGURE, lambda file: save_small(drawn, file))
-    text = json.dumps(_record(result), indent=1, allow_nan=False) + "\n"
-    write_atomically(folder / CLAIMS, lambda file: file.write_text(text))
+    for name, content in files.items():
+        write_atomically(folder / name, partial(Path.write_bytes, data=content))
+    claims = sealed_json(_record(result))
+    write_atomically(folder / CLAIMS, lambda file: file.write_bytes(claims))
     return result
 
 
@@ -151,10 +197,11 @@ def find_result(root: Path, study: Study, *, scale: Scale, seeds: Seeds) -> Resu
     """What a study came to, if it is complete and of the same code, with these seeds or more."""
     try:
         result = read_result(place(root, study, scale))
+        result.require_sound()
     except InnerloopError:
         return None
     same = result.fingerprint == study.fingerprint(scale, result.seeds)
-    return result if same and set(seeds) <= set(result.seeds) and result.complete else None
+    return result if same and set(seeds) <= set(result.seeds) else None
 
 
 def refusal(root: Path, study: Study, *, scale: Scale, seeds: Seeds) -> str | None:
@@ -162,9 +209,10 @@ def refusal(root: Path, study: Study, *, scale: Scale, seeds: Seeds) -> str | No
     folder = place(root, study, scale)
     try:
         known = read_result(folder)
+        known.require_sound()
     except InnerloopError:
         return None
-    if not known.complete or set(known.seeds) <= set(seeds):
+    if set(known.seeds) <= set(seeds):
         return None
     return (
         f"{folder} holds results of --seeds {write_seeds(known.seeds)}, and --seeds "
@@ -174,31 +222,50 @@ def refusal(root: Path, study: Study, *, scale: Scale, seeds: Seeds) -> str | No
 
 
 def read_result(folder: Path, file: str = CLAIMS) -> Result:
-    """The result in a folder; an error in one sentence if it is damaged."""
+    """The result in a folder; an error in one sentence if it is damaged, or none in some part."""
     path = folder / file
     try:
-        record = json.loads(path.read_text())
+        record = read_json(path, missing="reproduce the study again")
+    except DamagedError as error:
+        raise InnerloopError(
+            f"{path} is damaged, or was changed after it was written: reproduce the study again."
+        ) from error
+    try:
         if record["format"] == 1:
-            record = _from_format_1(record)
+            record = from_format_1(record)
         if record["format"] == FORMAT:
-            claims = [{**claim, "claim": claim} for claim in record["claims"]]
-            return _READER.validate_python({**record, "folder": folder, "claims": claims})
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InnerloopError(f"{path} holds no results: reproduce the study again.") from error
+            values = {**record, "folder": folder, "claims": with_statements(record["claims"])}
+            result = _READER.validate_python(values)
+            _require_honest(result, record)
+            return result
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InnerloopError(
+            f"{path} holds no results ({reason(error)}): reproduce the study again."
+        ) from error
     raise InnerloopError(f"{path} was written by another version: reproduce it again.")
 
 
-def _from_format_1(record: dict[str, Any]) -> dict[str, Any]:
-    """A result of version 0.1.0 as it would be judged now, but for premises and controls."""
-    claims: list[dict[str, Any]] = []
-    for old in record["claims"]:
-        claim = {**old, "exact": old["over"] == "exact"}
-        if claim["verdict"] == "not confirmed":
-            claim["verdict"] = "contradicted"
-        if not claim["exact"] and len(old["seeds"]) < FEWEST_SEEDS:
-            claim |= {"verdict": "exploratory", "why": f"fewer than {FEWEST_SEEDS} seeds"}
-        claims.append(claim)
-    return {**record, "format": 2, "seeds": list(range(record["seeds"])), "claims": claims}
+def _require_honest(result: Result, record: dict[str, Any]) -> None:
+    """Refuse what no study writes: unknown fields, names that are paths, verdicts of other numbers.
+
+    The errors are ValueErrors with a few words.
+    """
+    if (unknown := unknown_key(record, _record(result))) is not None:
+        raise ValueError(f"unknown field {unknown!r}")
+    if not result.seeds:
+        raise ValueError("no seeds")
+    for name in result.tables:
+        _require_plain(name)
+    for judged in result.claims:
+        follows = judged.claim.criterion.judge(judged.low, judged.high)
+        if judged.verdict in get_args(Answer) and judged.verdict != follows:
+            raise ValueError(f"{judged.claim.name} is {follows}, not {judged.verdict}")
+
+
+def _require_plain(name: str) -> None:
+    """Refuse the name of a table that would lead to a file elsewhere."""
+    if re.fullmatch(r"\w[\w +,.=()-]*", name) is None:
+        raise ValueError(f"a table is called {name[:80]!r}, expected a plain name")
 
 
 def read_results(root: Path) -> tuple[list[Result], list[str]]:
@@ -208,13 +275,10 @@ def read_results(root: Path) -> tuple[list[Result], list[str]]:
     for path in sorted(root.glob(f"*/*/*/{CLAIMS}")):
         try:
             result = read_result(path.parent)
+            result.require_sound()
+            results.append(result)
         except InnerloopError as error:
             refused.append(str(error))  # one broken folder does not hide the others
-            continue
-        if result.complete:
-            results.append(result)
-        else:
-            refused.append(f"{result.folder} lacks some of its files: reproduce the study again.")
     return results, refused
 
 
@@ -234,12 +298,3 @@ def _record(result: Result) -> dict[str, Any]:
     del record["folder"]
     claims = [{**judged.pop("claim"), **judged} for judged in record.pop("claims")]
     return in_json({"format": FORMAT, **record, "claims": claims})
-
-
-def in_json(value: Any) -> Any:
-    """A value in what JSON has, which is no infinities: `float` reads their names back."""
-    if isinstance(value, dict):
-        return {key: in_json(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [in_json(part) for part in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

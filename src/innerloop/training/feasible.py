@@ -9,6 +9,7 @@ from torch import Tensor
 
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.prompt import Prompt
+from innerloop.models.bounded import bytes_of
 from innerloop.models.model import AnyModel
 from innerloop.training.config import RunConfig
 from innerloop.training.data import generator_for, sizes_at
@@ -22,6 +23,7 @@ def require_feasible(config: RunConfig) -> None:
     memory = memory_of(device)
     if memory is None:
         return
+    _require_room(config, memory)
     held, kept = bytes_per_prompt(config)
     step = config.batch * (kept + config.accumulate * held)
     wanted = {
@@ -33,6 +35,21 @@ def require_feasible(config: RunConfig) -> None:
             raise ConfigurationError(
                 f"{settings} would take about {humanize.naturalsize(size)} of memory, and "
                 f"{config.device} has {humanize.naturalsize(memory)}: take fewer prompts."
+            )
+
+
+def _require_room(config: RunConfig, memory: int) -> None:
+    """Refuse a model or two prompts that are larger than memory, before a number of them is."""
+    form = config.task.form
+    wanted = {
+        "the model of this run": bytes_of(config.model),
+        f"a prompt of points={config.points}": 2 * 4 * config.points * (form.dims + form.outputs),
+    }
+    for what, size in wanted.items():
+        if size > memory:
+            raise ConfigurationError(
+                f"{what} would take about {humanize.naturalsize(size)} of memory, and "
+                f"{config.device} has {humanize.naturalsize(memory)}: make it smaller."
             )
 
 

@@ -1,10 +1,15 @@
-"""Ctrl-C and SIGTERM as a question that a run asks between two steps."""
+"""Ctrl-C, SIGTERM and a closed terminal as a question that a run asks between two steps."""
 
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+COLLECTED = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+"""What ends a process in good order; Windows has no SIGHUP."""
 
 
 class Interruption:
@@ -20,18 +25,20 @@ class Interruption:
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects of a process that a signal ended: 130 or 143."""
+        """What a shell expects of a process that a signal ended: 129, 130 or 143."""
         return 0 if self.signal is None else 128 + self.signal
 
 
 @contextmanager
 def interruptible() -> Iterator[Interruption]:
-    """Collect SIGINT and SIGTERM instead of ending at once; a second one ends at once.
+    """Collect signals instead of ending at once; a second one ends at once.
 
-    Only in the main thread, as Python demands. The handlers before are put back at the end.
+    One that is ignored stays so: under `nohup` a run outlives its terminal. Only in the main
+    thread, as Python demands. The handlers before are put back at the end.
     """
     interruption = Interruption()
-    before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
+    before = {name: signal.getsignal(name) for name in COLLECTED}
+    before = {name: handler for name, handler in before.items() if handler != signal.SIG_IGN}
 
     def collect(number: int, frame: FrameType | None) -> None:
         interruption.signal = number

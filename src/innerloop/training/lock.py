@@ -8,6 +8,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from innerloop.core.errors import InnerloopError
+from innerloop.core.files import open_own, writing
 
 LOCK = "lock"
 
@@ -25,16 +26,16 @@ def locked(folder: Path) -> Iterator[None]:
     """
     file = folder / LOCK
     lock = FileLock(file, preserve_lock_file=True)
-    try:
+    with writing(file):
         folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire(blocking=False)
-    except Timeout:
-        raise LockedError(
-            f"{folder.name} is being trained by another process (id {_owner(file)}): wait for it, "
-            "or stop it first."
-        ) from None
-    except OSError as error:
-        raise InnerloopError(f"cannot write {file}: {error.strerror or error}.") from error
+        open_own(file, "a").close()  # which says so if it is a link to somewhere else
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            raise LockedError(
+                f"{folder.name} is being trained by another process (id {_owner(file)}): wait for "
+                "it, or stop it first."
+            ) from None
     try:
         _note(file, f"{os.getpid()}\n")
         yield
@@ -45,8 +46,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 def _note(file: Path, text: str) -> None:
     """Write who holds the lock into its file, where the system allows that: Windows does not."""
-    with suppress(OSError):
-        file.write_text(text)
+    with suppress(OSError, InnerloopError), open_own(file, "w") as opened:
+        opened.write(text.encode())
 
 
 def _owner(file: Path) -> str:

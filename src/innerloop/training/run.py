@@ -5,36 +5,44 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from pydantic import ValidationError
 
 from innerloop.core.errors import InnerloopError
 from innerloop.core.explain import explain
-from innerloop.core.files import write_atomically
+from innerloop.core.files import parse_json, read_json, write_atomically
+from innerloop.core.seal import (
+    KEY,
+    SEAL,
+    DamagedError,
+    checksum,
+    require_intact,
+    sealed,
+    sealed_json,
+)
 from innerloop.core.task import Task
 from innerloop.models.checkpoint import CONFIG, WEIGHTS, load, write_weights
 from innerloop.models.model import AnyModel
 from innerloop.training.config import RunConfig
+from innerloop.training.state_file import (
+    PREVIOUS,
+    STATE,
+    RunError,
+    StartOverError,
+    other_way,
+    read_state,
+    write_state,
+)
 from innerloop.training.task_field import not_imported
 
 if TYPE_CHECKING:
     import pandas as pd
 
-METRICS, STATE = "metrics.jsonl", "state.pt"
+METRICS = "metrics.jsonl"
 TIMINGS = "timings.jsonl"
 """How long steps took: apart from the metrics, which are the same whenever a run is repeated."""
 TOKENIZER = "tokenizer.json"
 """The tokeniser of a run on texts, so that its model can be used where its data are not."""
-FORMAT = 1
-_NEEDED = {
-    "format", "key", "step", "finished", "metrics", "error", "threads", "torch",
-    "weights", "optimizers", "divergence",
-}  # fmt: skip
 _KEY = re.compile(r"-([0-9a-f]{16})$")
-
-
-class RunError(InnerloopError):
-    """A run's folder that cannot be used as it is."""
 
 
 class NotImportedError(RunError):
@@ -44,19 +52,6 @@ class NotImportedError(RunError):
         """The task is `module:class`; the sentence says the problem and what to do."""
         self.task = task
         super().__init__(f"{path} cannot be used: {problem}.")
-
-
-class StartOverError(RunError):
-    """A run that can neither be used nor resumed: what there is of it must go."""
-
-    def __init__(self, problem: str, folder: Path, other: str = "") -> None:
-        """The sentence says the problem, and what to do: `other`, if there is another way out.
-
-        Whoever trains by another command than `innerloop train` writes the second half anew.
-        """
-        self.problem = problem
-        ways = ", ".join([*([other] if other else []), f"delete the folder {folder.name}"])
-        super().__init__(f"{problem}: {ways}, or train with --fresh, to start over.")
 
 
 class Run:
@@ -110,11 +105,11 @@ class Run:
     def seconds(self) -> float:
         """How long it was trained, over all its stretches."""
         total = last = 0.0
-        for line in self._lines(TIMINGS):
+        for line in _whole_lines(self._bytes(TIMINGS)):
             try:
-                seconds = float(json.loads(line)["seconds"])
+                seconds = float(parse_json(line)["seconds"])
             except (ValueError, KeyError, TypeError):
-                continue  # cut off by a kill
+                continue  # cut off by a kill, or damaged: times are not worth a refusal
             if seconds < last:  # a new stretch: each counts its seconds from zero
                 total += last
             last = seconds
@@ -134,46 +129,70 @@ class Run:
 
     def model(self) -> AnyModel:
         """The model with the weights of the last checkpoint, ready to predict."""
-        return load(self.path).eval()
+        try:
+            return load(self.path).eval()
+        except DamagedError as error:
+            raise self._unusable(f"{error}".partition(":")[0]) from error
 
     def read_state(self) -> dict[str, Any]:
         """The last checkpoint; a RunError if it is damaged, or another run's."""
-        return read_state(self.path / STATE, self.config.key())
+        return read_state(self.path, self.config.key())
 
     def _glance(self) -> dict[str, Any] | None:
-        """The last checkpoint without reading its tensors; None before there is one."""
-        path = self.path / STATE
-        return read_state(path, self.config.key(), mapped=True) if path.is_file() else None
+        """The last checkpoint without a copy of its tensors; None before there is one."""
+        if not (self.path / STATE).is_file():
+            return None
+        return read_state(self.path, self.config.key(), mapped=True)
 
-    def _lines(self, name: str) -> list[str]:
-        """The whole lines of a file; one without an end was cut off by a kill."""
+    def _unusable(self, problem: str) -> StartOverError:
+        """The error that says a problem, and how to go on."""
+        return StartOverError(problem, self.path, other=other_way(self.path, self.config.key()))
+
+    def _bytes(self, name: str) -> bytes:
+        """The content of a file; nothing if it is not there."""
         path = self.path / name
-        if not path.is_file():
-            return []
         try:
-            lines = path.read_text("utf-8").splitlines(keepends=True)
-        except (OSError, UnicodeDecodeError) as error:
-            raise StartOverError(f"{path} cannot be read as text", self.path) from error
-        return [line for line in lines if line.endswith("\n")]
+            return path.read_bytes() if path.is_file() else b""
+        except OSError as error:
+            raise RunError(f"cannot read {path}: {error.strerror or error}.") from error
 
     def _rows(self) -> list[dict[str, Any]]:
+        """The rows of the metrics, which are as they were at the last checkpoint, or longer."""
+        # The state before the metrics: who trains the run at this moment makes them longer.
+        state, path = self._glance(), self.path / METRICS
+        content = self._bytes(METRICS)
+        length = 0 if state is None else int(state["metrics"])
+        if len(content) < length:
+            raise self._unusable(f"{path} is shorter than at the last checkpoint")
+        if state is not None:
+            self._require_kept(METRICS, content[:length], state)
         try:
-            rows = [json.loads(line) for line in self._lines(METRICS)]
-        except json.JSONDecodeError as error:
-            raise StartOverError(
-                f"{self.path / METRICS} holds a line that is not JSON", self.path
-            ) from error
+            require_intact(content, path)  # the last line of a run that has diverged is a seal
+            rows = [parse_json(line) for line in _whole_lines(content)]
+        except DamagedError as error:
+            raise self._unusable(f"{path} is damaged") from error
+        except ValueError as error:
+            raise self._unusable(f"{path} holds a line that is not JSON") from error
         if not all(isinstance(row, dict) for row in rows):
-            raise StartOverError(
-                f"{self.path / METRICS} holds a line that is no row of metrics", self.path
-            )
+            raise self._unusable(f"{path} holds a line that is no row of metrics")
         return rows
+
+    def _require_kept(self, name: str, content: bytes, state: dict[str, Any]) -> None:
+        """Refuse what a file holds if its checksum in the state is another; old ones have none."""
+        expected = state.get("files", {}).get(name)
+        if expected is not None and checksum(content) != expected:
+            raise self._unusable(
+                f"{self.path / name} is damaged: its content does not match its checksum"
+            )
 
     def read_tokenizer(self) -> str:
         """The tokeniser that it was trained with, as JSON; a RunError if it has none."""
-        path = self.path / TOKENIZER
+        path, state = self.path / TOKENIZER, self._glance()
         try:
-            return path.read_text("utf-8")
+            content = path.read_bytes()
+            if state is not None:
+                self._require_kept(TOKENIZER, content, state)
+            return content.decode()
         except (OSError, UnicodeDecodeError) as error:
             raise RunError(
                 f"cannot read {path}: give the whole folder of a run that was trained on texts."
@@ -181,8 +200,8 @@ class Run:
 
     def write_config(self) -> None:
         """Write the configuration, and the tokeniser where there is one."""
-        text = json.dumps(self.config.model_dump(mode="json"), indent=1) + "\n"
-        write_atomically(self.path / CONFIG, lambda file: file.write_text(text))
+        content = sealed_json(self.config.model_dump(mode="json"))
+        write_atomically(self.path / CONFIG, lambda file: file.write_bytes(content))
         tokenizer = self.task.tokenizer_text()
         if tokenizer is not None:
             write_atomically(
@@ -190,40 +209,47 @@ class Run:
             )
 
     def write_checkpoint(self, model: AnyModel, state: dict[str, Any]) -> None:
-        """Write weights, then the state, which counts: a kill between the two does no harm."""
+        """Write weights, then the state, which counts: a kill between the two does no harm.
+
+        The state keeps the checksums of the files that have no room for their own.
+        """
         write_weights(model, self.path / WEIGHTS)
-        whole = {"format": FORMAT, "key": self.config.key(), **state}
-        write_atomically(self.path / STATE, lambda file: torch.save(whole, file))
+        files = {METRICS: checksum(self._bytes(METRICS)[: state["metrics"]])}
+        if (self.path / TOKENIZER).is_file():
+            files[TOKENIZER] = checksum(self._bytes(TOKENIZER))
+        write_state(self.path, {"key": self.config.key(), "files": files, **state})
+
+    def last_row(self, row: dict[str, Any]) -> bytes:
+        """A line that ends the metrics for good, with a seal of all of them: of a diverged run."""
+        line = (json.dumps({KEY: SEAL, **row}, allow_nan=False) + "\n").encode()
+        before = self._bytes(METRICS)
+        return sealed(before + line)[len(before) :]
 
     def sweep(self) -> None:
         """Remove the halves of files that killed processes have left; the lock must be held."""
-        for name in (STATE, CONFIG, WEIGHTS, TOKENIZER):
+        for name in (STATE, PREVIOUS, CONFIG, WEIGHTS, TOKENIZER):
             stem, suffix = name.split(".")
             for half in self.path.glob(f".{stem}-*.{suffix}"):
                 half.unlink()
 
     def clear(self) -> None:
         """Remove all that was written, but for the lock."""
-        for name in (STATE, CONFIG, METRICS, TIMINGS, WEIGHTS, TOKENIZER):
+        for name in (STATE, PREVIOUS, CONFIG, METRICS, TIMINGS, WEIGHTS, TOKENIZER):
             (self.path / name).unlink(missing_ok=True)
 
 
 def read_config(path: Path) -> RunConfig:
-    """The configuration in a file; a RunError if there is none."""
+    """The configuration in a file; a RunError if there is none, or it has changed."""
     try:
-        values = json.loads(path.read_text())
+        values = read_json(path, missing="give the folder of a run")
         _require_imported(values, path)
         return RunConfig.model_validate(values)
-    except RunError:
-        raise
-    except OSError as error:
-        raise RunError(
-            f"cannot read {path}: {error.strerror or error}. Give the folder of a run."
-        ) from error
     except ValidationError as error:
         raise RunError(f"{path} is not a run's: {explain(error, RunConfig)}") from error
-    except ValueError as error:
-        raise RunError(f"{path} is not JSON: give the folder of a run.") from error
+    except RunError:
+        raise
+    except InnerloopError as error:
+        raise RunError(str(error)) from error
 
 
 def _require_imported(values: Any, path: Path) -> None:
@@ -234,21 +260,6 @@ def _require_imported(values: Any, path: Path) -> None:
         raise NotImportedError(name, problem, path)
 
 
-def read_state(path: Path, key: str, *, mapped: bool = False) -> dict[str, Any]:
-    """The state in a file, of the run with this key; nothing in the file is ever executed.
-
-    Where it is mapped into memory, a tensor is read when somebody looks at it, and not before: the
-    file itself says at once how far a run is, and needs no second one that could disagree with it.
-    """
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-    except (FileNotFoundError, PermissionError) as error:
-        raise RunError(f"cannot read {path}: {error.strerror}.") from error
-    # What a damaged or foreign file raises is not documented: anything but an interrupt.
-    except Exception as error:
-        raise StartOverError(f"{path} is damaged, or no state of a run", path.parent) from error
-    if not isinstance(state, dict) or not _NEEDED <= set(state) or state["format"] != FORMAT:
-        raise StartOverError(f"{path} holds no state of a run", path.parent)
-    if state["key"] != key:
-        raise StartOverError(f"{path} is the state of another run, {state['key']}", path.parent)
-    return state
+def _whole_lines(content: bytes) -> list[bytes]:
+    """The lines of a file; one without an end was cut off by a kill."""
+    return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]

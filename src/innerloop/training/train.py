@@ -6,14 +6,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from io import FileIO
+from typing import Any
 
 import torch
 
+from innerloop.core.files import append_whole, open_own, writing
 from innerloop.training.config import RunConfig
 from innerloop.training.divergence import DivergenceError, require_finite
 from innerloop.training.estimate import RATE, RunCost, seconds_left
-from innerloop.training.run import METRICS, STATE, TIMINGS, Run, StartOverError
+from innerloop.training.run import METRICS, TIMINGS, Run
+from innerloop.training.state_file import STATE, StartOverError
 from innerloop.training.trainer import Taken, Trainer
 
 
@@ -56,13 +59,13 @@ def train(run: Run, *, report: Listener | None = None, stop: Callable[[], bool])
             _restore(trainer, stored, run)
         run.write_config()
         if stored is None:
-            (run.path / METRICS).write_bytes(b"")
-        with (run.path / METRICS).open("ab") as metrics:
+            (run.path / METRICS).unlink(missing_ok=True)
+        with open_own(run.path / METRICS, "a") as metrics:
             session = _Session(run, trainer, metrics, threads, report)
             try:
                 session.work(stop, stored)
             except DivergenceError as failure:
-                session.write({"step": trainer.step, "diverged": str(failure)})
+                session.conclude({"step": trainer.step, "diverged": str(failure)})
                 raise
 
 
@@ -73,7 +76,7 @@ class _Session:
         self,
         run: Run,
         trainer: Trainer,
-        metrics: BinaryIO,
+        metrics: FileIO,
         threads: int,
         report: Listener | None,
     ) -> None:
@@ -139,8 +142,12 @@ class _Session:
     def write(self, row: dict[str, Any]) -> None:
         """A line of metrics."""
         # A whole line at a time: a kill leaves at most one that has no end.
-        self.metrics.write((json.dumps(row, allow_nan=False) + "\n").encode())
-        self.metrics.flush()
+        line = (json.dumps(row, allow_nan=False) + "\n").encode()
+        append_whole(self.metrics, line, self.run.path / METRICS)
+
+    def conclude(self, row: dict[str, Any]) -> None:
+        """The last line of metrics of a run that is given up: no checkpoint vouches for it."""
+        append_whole(self.metrics, self.run.last_row(row), self.run.path / METRICS)
 
     def _tell(self, taken: Taken) -> None:
         speed, left = self.clock.look(self.trainer.step)
@@ -157,16 +164,18 @@ class _Session:
     def _time(self, seconds: float, speed: float | None) -> None:
         """A line of timings: apart from metrics, which are the same whenever a run is stopped."""
         line = {"step": self.trainer.step, "seconds": seconds, "speed": speed}
-        with (self.run.path / TIMINGS).open("a") as file:
+        path = self.run.path / TIMINGS
+        with open_own(path, "a") as file:
             # What a kill has cut off ends here, and does not spoil this line.
             cut = "\n" if speed is None and file.tell() > 0 else ""
-            file.write(cut + json.dumps(line) + "\n")
+            append_whole(file, f"{cut}{json.dumps(line)}\n".encode(), path)
 
     def _save(self, *, finished: bool) -> bool:
         """Write a checkpoint, and say so, unless the run seems to diverge."""
         if self.trainer.divergence.suspicious or not self.trainer.sound():
             return False
-        os.fsync(self.metrics.fileno())
+        with writing(self.run.path / METRICS):
+            os.fsync(self.metrics.fileno())
         state = {
             **self.trainer.state(),
             "finished": finished,
@@ -219,18 +228,14 @@ def _restore(trainer: Trainer, stored: dict[str, Any], run: Run) -> None:
             f"{run.name} was begun with other data ({stored.get('data')}) than are here ({data}), "
             "and would not go on bit for bit", run.path, other="put the others back",
         )  # fmt: skip
-    length, metrics = int(stored["metrics"]), run.path / METRICS
-    if not metrics.is_file() or metrics.stat().st_size < length:
-        raise StartOverError(
-            f"{metrics} is shorter than at the last checkpoint", run.path, other="put it back"
-        )
     try:
         trainer.load_state(stored)
     except (RuntimeError, ValueError, KeyError, TypeError) as error:
         raise StartOverError(
             f"{run.path / STATE} does not fit the model of {run.name}", run.path
         ) from error
-    os.truncate(metrics, length)
+    with open_own(run.path / METRICS, "a") as metrics, writing(run.path / METRICS):
+        metrics.truncate(int(stored["metrics"]))
 
 
 def _threads(config: RunConfig, stored: dict[str, Any] | None) -> int:
