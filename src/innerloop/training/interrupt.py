@@ -26,8 +26,9 @@ class Interruption:
 
 @contextmanager
 def interruptible() -> Iterator[Interruption]:
-    """Collect SIGINT and SIGTERM instead of ending at once; a second one ends at once.
+    """Collect SIGINT and SIGTERM instead of ending at once; a second SIGINT ends at once.
 
+    A second SIGTERM does not: job schedulers and torchrun send it twice to one process.
     Only in the main thread, as Python demands. The handlers before are put back at the end.
     """
     interruption = Interruption()
@@ -35,7 +36,8 @@ def interruptible() -> Iterator[Interruption]:
 
     def collect(number: int, frame: FrameType | None) -> None:
         interruption.signal = number
-        _restore(before)
+        if number == signal.SIGINT:
+            signal.signal(number, before[signal.SIGINT])
 
     for name in before:
         signal.signal(name, collect)

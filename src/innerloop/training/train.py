@@ -4,13 +4,14 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import torch
 
 from innerloop.training.config import RunConfig
+from innerloop.training.distributed import ALONE, Processes
 from innerloop.training.divergence import DivergenceError, require_finite
 from innerloop.training.estimate import RATE, RunCost, seconds_left
 from innerloop.training.run import METRICS, STATE, TIMINGS, Run, StartOverError
@@ -38,26 +39,28 @@ class Report:
 Listener = Callable[[Report], None]
 
 
-def train(run: Run, *, report: Listener | None = None, stop: Callable[[], bool]) -> None:
+def train(
+    run: Run,
+    *,
+    report: Listener | None = None,
+    stop: Callable[[], bool],
+    processes: Processes = ALONE,
+) -> None:
     """Train a run until it is finished, has diverged, or `stop` says so; then save it.
 
-    Whoever calls it holds the run's lock.
+    Whoever calls it holds the run's lock. Of several processes the first has the lock, reads what
+    there is, and writes; the others need not even see the folder.
     """
-    if run.diverged is not None:
-        raise DivergenceError(f"{run.name} was given up before: {run.diverged}")
-    stored = run.read_state() if (run.path / STATE).is_file() else None
+    _require_alike(run.config, processes)
+    stored = processes.from_first(lambda: _stored(run))
     if stored is not None and stored["finished"]:
         return
-    run.sweep()
-    threads = _threads(run.config, stored)
+    threads = processes.from_first(lambda: _threads(run.config, stored, processes))
     with _using(threads, run):
-        trainer = Trainer(run.config)
+        trainer = Trainer(run.config, processes)
         if stored is not None:
             _restore(trainer, stored, run)
-        run.write_config()
-        if stored is None:
-            (run.path / METRICS).write_bytes(b"")
-        with (run.path / METRICS).open("ab") as metrics:
+        with _metrics(run, stored) if processes.first else nullcontext() as metrics:
             session = _Session(run, trainer, metrics, threads, report)
             try:
                 session.work(stop, stored)
@@ -73,12 +76,13 @@ class _Session:
         self,
         run: Run,
         trainer: Trainer,
-        metrics: BinaryIO,
+        metrics: BinaryIO | None,
         threads: int,
         report: Listener | None,
     ) -> None:
+        """Without a file for `metrics`, nothing is written: another process does."""
         self.run, self.trainer, self.metrics = run, trainer, metrics
-        self.config = run.config
+        self.config, self.processes = run.config, trainer.processes
         self.threads, self.report = threads, report
         self.error: float | None = None
         self.clock = _Clock(run.config, trainer.step)
@@ -93,7 +97,7 @@ class _Session:
             self._save(finished=False)
         steps, every = self.config.steps, self.config.save_every
         while self.trainer.step < steps:
-            if stop():
+            if self.processes.any(stop()):
                 self._save(finished=False)
                 return
             if self._step():
@@ -138,6 +142,8 @@ class _Session:
 
     def write(self, row: dict[str, Any]) -> None:
         """A line of metrics."""
+        if self.metrics is None:
+            return
         # A whole line at a time: a kill leaves at most one that has no end.
         self.metrics.write((json.dumps(row, allow_nan=False) + "\n").encode())
         self.metrics.flush()
@@ -156,6 +162,8 @@ class _Session:
 
     def _time(self, seconds: float, speed: float | None) -> None:
         """A line of timings: apart from metrics, which are the same whenever a run is stopped."""
+        if self.metrics is None:
+            return
         line = {"step": self.trainer.step, "seconds": seconds, "speed": speed}
         with (self.run.path / TIMINGS).open("a") as file:
             # What a kill has cut off ends here, and does not spoil this line.
@@ -166,17 +174,24 @@ class _Session:
         """Write a checkpoint, and say so, unless the run seems to diverge."""
         if self.trainer.divergence.suspicious or not self.trainer.sound():
             return False
-        os.fsync(self.metrics.fileno())
+        self.processes.require_same_weights(self.trainer.model, self.trainer.step)
+        if self.metrics is not None:
+            self._write_checkpoint(self.metrics, finished=finished)
+        self.processes.wait()  # or one may leave, and torchrun end this one, before it is written
+        return True
+
+    def _write_checkpoint(self, metrics: BinaryIO, *, finished: bool) -> None:
+        os.fsync(metrics.fileno())
         state = {
             **self.trainer.state(),
             "finished": finished,
-            "metrics": self.metrics.tell(),
+            "metrics": metrics.tell(),
             "error": self.error,
             "threads": self.threads,
+            "processes": self.processes.number,
             "torch": str(torch.__version__),
         }
         self.run.write_checkpoint(self.trainer.result, state)
-        return True
 
 
 class _Clock:
@@ -206,8 +221,27 @@ class _Clock:
         return speed, left
 
 
+def _stored(run: Run) -> dict[str, Any] | None:
+    """The last checkpoint of a run that may go on; None before there is one."""
+    if run.diverged is not None:
+        raise DivergenceError(f"{run.name} was given up before: {run.diverged}")
+    stored = run.read_state() if (run.path / STATE).is_file() else None
+    if stored is None or not stored["finished"]:
+        run.sweep()
+    return stored
+
+
+def _require_alike(config: RunConfig, processes: Processes) -> None:
+    """Refuse processes that would not train the same run."""
+    if processes.number == 1:
+        return
+    processes.require_same("the run", config.model_dump_json(), "give all the same command")
+    processes.require_same("torch", str(torch.__version__), "install one version for all")
+    processes.require_same("the data", config.task.data_digest(), "give all the same files")
+
+
 def _restore(trainer: Trainer, stored: dict[str, Any], run: Run) -> None:
-    """Put a trainer and the metrics where the last checkpoint left them."""
+    """Put a trainer where the last checkpoint left it."""
     if stored["torch"] != torch.__version__:
         raise StartOverError(
             f"{run.name} was begun with torch {stored['torch']}, and would not go on bit for bit "
@@ -219,23 +253,35 @@ def _restore(trainer: Trainer, stored: dict[str, Any], run: Run) -> None:
             f"{run.name} was begun with other data ({stored.get('data')}) than are here ({data}), "
             "and would not go on bit for bit", run.path, other="put the others back",
         )  # fmt: skip
-    length, metrics = int(stored["metrics"]), run.path / METRICS
-    if not metrics.is_file() or metrics.stat().st_size < length:
-        raise StartOverError(
-            f"{metrics} is shorter than at the last checkpoint", run.path, other="put it back"
-        )
     try:
         trainer.load_state(stored)
     except (RuntimeError, ValueError, KeyError, TypeError) as error:
         raise StartOverError(
             f"{run.path / STATE} does not fit the model of {run.name}", run.path
         ) from error
-    os.truncate(metrics, length)
 
 
-def _threads(config: RunConfig, stored: dict[str, Any] | None) -> int:
-    """The threads that a run began with, or begins with: their number changes the bits."""
-    if stored is not None:
+@contextmanager
+def _metrics(run: Run, stored: dict[str, Any] | None) -> Iterator[BinaryIO]:
+    """The file of metrics, as it was at the last checkpoint; the configuration is beside it."""
+    metrics, length = run.path / METRICS, 0 if stored is None else int(stored["metrics"])
+    if stored is not None and (not metrics.is_file() or metrics.stat().st_size < length):
+        raise StartOverError(
+            f"{metrics} is shorter than at the last checkpoint", run.path, other="put it back"
+        )
+    run.write_config()
+    if metrics.is_file():
+        os.truncate(metrics, length)
+    with metrics.open("ab") as file:
+        yield file
+
+
+def _threads(config: RunConfig, stored: dict[str, Any] | None, processes: Processes) -> int:
+    """The threads that a run began with, or begins with: their number changes the bits.
+
+    So does the number of processes: where that has changed, so may the threads of each.
+    """
+    if stored is not None and stored.get("processes", 1) == processes.number:
         return int(stored["threads"])
     return torch.get_num_threads() if config.threads is None else config.threads
 
