@@ -58,8 +58,9 @@ class Processes:
             )
         return f"cuda:{self.local}"
 
-    def require_equal_shares(self, prompts: int) -> None:
-        """Refuse a number of prompts per step that the processes cannot divide among them."""
+    def require_shareable(self, prompts: int, device: str) -> None:
+        """Refuse prompts of a step, or a device, that the processes cannot divide among them."""
+        self.device(device)
         if prompts % self.number:
             fewer = max(k for k in range(1, self.number) if prompts % k == 0)
             raise ConfigurationError(

@@ -72,8 +72,9 @@ class Store:
         run = Run(self.place(config, name), config)
         if not fresh and processes.from_first(lambda: self._finished(config)):
             return run
-        require_feasible(config)  # before a folder is made for what cannot run
-        processes.require_equal_shares(config.batch * config.accumulate)
+        # Before a folder is made for what cannot run.
+        processes.require_shareable(config.batch * config.accumulate, config.device)
+        require_feasible(config)
         with locked(run.path) if processes.first else nullcontext():
             if fresh and processes.first:
                 run.clear()
