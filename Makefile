@@ -11,7 +11,7 @@ help:
 	@echo "make slow    run the slow tests"
 	@echo "make check   ruff and pyright"
 	@echo "make format  let ruff format and mend"
-	@echo "make bench   speeds as ratios against plain implementations"
+	@echo "make bench   speeds as ratios against plain implementations; fails where a target is missed"
 	@echo "make docs    build the documentation's site (site/index.html); warnings are errors"
 	@echo "make notebooks   run the tutorials of examples/, and write their notebooks"
 	@echo "make clean   remove the environment and caches"
@@ -42,7 +42,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 bench: $(STAMP)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --json bench.json
 
 # Without the theme's advertisement of its successor.
 docs: $(STAMP)
