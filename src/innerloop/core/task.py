@@ -25,14 +25,19 @@ class PromptForm:
     """Whether every output is -1 or 1: a class, which can be neither noisy nor scaled."""
     fewest_points: int = 1
     """The points of the shortest prompt that has a scored position."""
-    varies: bool = False
-    """Whether a prompt may have fewer points than were asked for, as texts do."""
+    usual_share: float = 1.0
+    """The points of a usual prompt over those asked for; below 1, prompts differ in length."""
     vocabulary: int = 0
     """How many tokens there are, in the layout "tokens"."""
     classes: int = 0
     """How many values an output has, which is then the number of one: a class, or a token."""
     asks_at_end: bool = False
     """Whether the last position alone is scored, so that full attention sees no answer."""
+
+    @property
+    def varies(self) -> bool:
+        """Whether a prompt may have fewer points than were asked for, as texts do."""
+        return self.usual_share < 1
 
 
 class Task(Config):

@@ -85,7 +85,7 @@ class TextClassification(Task):
         """Tokens, up to as many as are asked for; one class, asked at the end."""
         classes = len(find_dataset(self.dataset, "text").classes)
         return PromptForm(
-            dims=1, layout="tokens", varies=True, vocabulary=self.vocabulary, classes=classes,
+            dims=1, layout="tokens", usual_share=0.5, vocabulary=self.vocabulary, classes=classes,
             asks_at_end=True,
         )  # fmt: skip
 

@@ -100,8 +100,8 @@ class Translation(Task):
     def form(self) -> PromptForm:
         """Tokens, up to as many as are asked for; the answer is the next one."""
         return PromptForm(
-            dims=1, layout="tokens", varies=True, fewest_points=3, vocabulary=self.vocabulary,
-            classes=self.vocabulary,
+            dims=1, layout="tokens", usual_share=0.3, fewest_points=3, classes=self.vocabulary,
+            vocabulary=self.vocabulary,
         )  # fmt: skip
 
     @property

@@ -42,8 +42,8 @@ class TabularConfig(ModelSettings):
         return self.shape.loops
 
     def operations(self, points: int, loops: int | None, window: int | None) -> float:
-        """Those of the blocks on an average table: half of the most rows, and 7 features."""
-        shape, cells = self.shape, 8 * points / 2
+        """Those of the blocks on a table of 7 features."""
+        shape, cells = self.shape, 8 * points
         per_cell = (16 * shape.width + 4 * shape.hidden_units + 4 * (points + 9)) * shape.width
         each = shape.layers * cells * per_cell
         return each * ((loops or 1) + BACKWARD * (window or 1))

@@ -39,7 +39,7 @@ class TabularPrior(Task):
     def form(self) -> PromptForm:
         """Pairs, of at most as many points as are asked for."""
         return PromptForm(
-            dims=self.dims, labels=self.labels, varies=True, fewest_points=FEWEST_EXAMPLES + 1
+            dims=self.dims, labels=self.labels, usual_share=0.5, fewest_points=FEWEST_EXAMPLES + 1
         )
 
     def draw(self, batch: int, points: int, generator: torch.Generator) -> Prompt:

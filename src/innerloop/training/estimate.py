@@ -22,7 +22,8 @@ def step_cost(config: RunConfig, step: int) -> float:
     """Operations of a step (from 0) of a run: sizes and loops grow."""
     sizes = sizes_at(config, step)
     prompts = config.batch * config.accumulate
-    return prompts * config.model.operations(sizes.points, sizes.loops, sizes.window)
+    points = max(1, round(config.task.form.usual_share * sizes.points))
+    return prompts * config.model.operations(points, sizes.loops, sizes.window)
 
 
 class RunCost:
