@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help install demo test slow check format bench docs notebooks clean
+.PHONY: help install demo test slow check format bench soak-memory lock audit docs notebooks clean
 
 help:
 	@echo "make demo    train a looped transformer and draw what it has learned (into demo/)"
@@ -11,7 +11,10 @@ help:
 	@echo "make slow    run the slow tests"
 	@echo "make check   ruff and pyright"
 	@echo "make format  let ruff format and mend"
-	@echo "make bench   speeds as ratios against plain implementations"
+	@echo "make bench   speeds as ratios against plain implementations; fails where a target is missed"
+	@echo "make soak-memory   memory and open files over 20,000 steps"
+	@echo "make lock    write requirements.lock, the tested environment with hashes"
+	@echo "make audit   compare requirements.lock with known vulnerabilities (asks the network)"
 	@echo "make docs    build the documentation's site (site/index.html); warnings are errors"
 	@echo "make notebooks   run the tutorials of examples/, and write their notebooks"
 	@echo "make clean   remove the environment and caches"
@@ -42,7 +45,19 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 bench: $(STAMP)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --json bench.json
+
+soak-memory: $(STAMP)
+	$(BIN)/python -m tests.training.soak 20000
+
+lock: $(STAMP)
+	$(BIN)/python tools/lock.py
+
+# By hand, before a release: in an environment of its own, so that ours stays as it is locked.
+audit:
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	build/audit/bin/pip-audit --disable-pip --require-hashes -r requirements.lock
 
 # Without the theme's advertisement of its successor.
 docs: $(STAMP)

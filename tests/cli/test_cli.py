@@ -31,6 +31,7 @@ def test_help_shows_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
         "import",
         "studies",
         "reproduce",
+        "plan",
         "report",
     )
     for verb in verbs:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from innerloop.models.checkpoint import save
 from innerloop.tasks.linear import LinearRegression
@@ -160,6 +161,8 @@ def test_bench_times_a_recipe(command: Command, tmp_path: Path) -> None:
     assert "looped-linear" in out
     rows = json.loads(numbers.read_text())
     assert all(row["seconds"] > 0 and row["share"] > 0 for row in rows)
+    assert all(f"torch {torch.__version__}" in row["machine"] for row in rows)
+    assert " ".join(rows[0]["machine"].split()) in " ".join(out.split())
     # One loop's products forward, as the block has them: 24 D^2 and the scores, for each token.
     tokens, width, loops, window = 13, 16, 4, 3
     forward = 64 * tokens * (24 * width**2 + 4 * tokens * width)

@@ -24,12 +24,12 @@ def distinct(prompts: list[Prompt]) -> int:
 
 def test_the_stream_depends_on_seed_step_and_rank_only() -> None:
     config = tiny()
-    first = Prompts(config).at(3, rank=1)
+    first = Prompts(config).at(3, draw=1)
     again = Prompts(config)
     again.at(0)
-    assert same(again.at(3, rank=1), first)
-    assert same(Prompts(tiny(optimizer="paper", steps=99)).at(3, rank=1), first)
-    for other in (again.at(3), again.at(4, rank=1), Prompts(tiny(seed=1)).at(3, rank=1)):
+    assert same(again.at(3, draw=1), first)
+    assert same(Prompts(tiny(optimizer="paper", steps=99)).at(3, draw=1), first)
+    for other in (again.at(3), again.at(4, draw=1), Prompts(tiny(seed=1)).at(3, draw=1)):
         assert not same(other, first)
 
 

@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from innerloop.cli.console import Console
 from innerloop.cli.options import ScaleName, json_file, spread, write_rows
+from innerloop.core.machine import describe_machine
 from innerloop.data.reading import MissingDataError
 from innerloop.report.words import duration
 from innerloop.training.config import RunConfig
@@ -57,6 +58,7 @@ def bench(
     if threads is not None:
         torch.set_num_threads(threads)
     peak = multiplication_rate(place)
+    console.print(describe_machine(), markup=False)
     console.print(
         f"{device}, {torch.get_num_threads()} threads: large matrices are multiplied at "
         f"{peak / 1e9:.0f} GFLOP/s in float32"
@@ -72,7 +74,8 @@ def bench(
                 raise
             console.print(f"{name} is left out: {error}", markup=False)
     console.print(_table(speeds, scale))
-    write_rows(json, pd.DataFrame(speeds).assign(scale=scale, device=device, peak=peak))
+    about = {"scale": scale, "device": device, "peak": peak, "machine": describe_machine()}
+    write_rows(json, pd.DataFrame(speeds).assign(**about))
 
 
 def time_recipe(name: str, config: RunConfig, repeats: int, peak: float) -> Speed:

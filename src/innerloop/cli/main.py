@@ -10,6 +10,7 @@ from rich.markup import escape
 from innerloop.cli.console import Console
 from innerloop.cli.verbs import LazyVerbs
 from innerloop.core.errors import InnerloopError
+from innerloop.training.interrupt import interruptible
 
 app = typer.Typer(
     help="innerloop: a laboratory for the learning algorithms inside transformers.\n\n"
@@ -47,7 +48,9 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         app(args=arguments)
     except InnerloopError as error:
-        Console(stderr=True, soft_wrap=True).print(
-            f"[red]error:[/] {escape(str(error))}", highlight=False
-        )
+        # Signals wait: torchrun sends one to all processes as soon as one of them has failed.
+        with interruptible():
+            Console(stderr=True, soft_wrap=True).print(
+                f"[red]error:[/] {escape(str(error))}", highlight=False
+            )
         sys.exit(2)

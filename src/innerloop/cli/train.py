@@ -1,5 +1,6 @@
 """`innerloop train`: the run of a recipe with overrides: trained, resumed, or as it is."""
 
+import signal
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +16,7 @@ from innerloop.cli.options import DataFolder, RunsFolder, ScaleName, json_file, 
 from innerloop.core.files import require_folder
 from innerloop.core.words import count
 from innerloop.training.config import RunConfig
+from innerloop.training.distributed import joined
 from innerloop.training.feasible import require_feasible
 from innerloop.training.interrupt import Interruption, interruptible
 from innerloop.training.overrides import with_overrides
@@ -65,21 +67,37 @@ def train(
     curriculum.dims.every=0.05
 
     innerloop train standard-linear --scale smoke --json metrics.json
+
+    torchrun --nproc-per-node 4 -m innerloop train looped-linear --scale paper device=cuda
     """
-    config = with_overrides(find_recipe(recipe, scale), overrides or [])
-    runs = Store(store)
-    require_folder(runs.root)
-    with interruptible() as interruption, ExitStack() as stack:
-        listeners = [stack.enter_context(shown_progress(recipe))]
-        if track is not None:
-            require_feasible(config)  # before a folder is made for what cannot run
-            folder = runs.place(config, recipe) / "tracking"
-            listeners.append(stack.enter_context(tracking(track.value, folder, config)))
-        run = runs.train(
-            config, name=recipe, report=_all_of(listeners), stop=interruption, fresh=fresh
-        )
-    if not run.finished:
-        raise stopped(run, interruption)
+    with interruptible() as interruption, joined() as processes:
+        config = with_overrides(find_recipe(recipe, scale), overrides or [])
+        runs = Store(store)
+        require_folder(runs.root)
+        with ExitStack() as stack:
+            listeners: list[Listener] = []
+            if processes.first:
+                listeners.append(stack.enter_context(shown_progress(recipe)))
+            if track is not None and processes.first:
+                require_feasible(config)  # before a folder is made for what cannot run
+                folder = runs.place(config, recipe) / "tracking"
+                listeners.append(stack.enter_context(tracking(track.value, folder, config)))
+            run = runs.train(
+                config, name=recipe, report=_all_of(listeners), stop=interruption, fresh=fresh,
+                processes=processes,
+            )  # fmt: skip
+        finished = processes.from_first(lambda: run.finished)
+        if processes.first and finished:
+            _show(run, config, json)
+        elif processes.first:
+            stopped(run, interruption)
+    if not finished:
+        # Without a signal of its own: another process of this training was asked to stop.
+        raise typer.Exit(interruption.exit_code or 128 + signal.SIGTERM)
+
+
+def _show(run: Run, config: RunConfig, json: Path | None) -> None:
+    """Print the outcome of a finished run, and where it is."""
     write_rows(json, run.metrics())
     console = Console()
     console.print(summary(run, config))

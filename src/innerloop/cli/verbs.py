@@ -94,6 +94,10 @@ VERBS = {
         "reproduce", "reproduce",
         "Reproduce figures, tables and theorems of the papers, with a verdict on every claim.",
     ),
+    "plan": Verb(
+        "plan", "plan",
+        "Say what the studies cost to train, in GPU-hours from counted operations.",
+    ),
     "report": Verb(
         "report_", "report",
         "Join all that `innerloop reproduce` has written into one page that needs nothing else.",

@@ -1,4 +1,4 @@
-"""The prompts of a run: each step's depend on (seed, step, rank) and nothing else."""
+"""The prompts of a run: each step's depend on (seed, step) and nothing else."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -16,13 +16,13 @@ HELD_OUT = 512
 _AT_ONCE = 4096
 
 
-def generator_for(seed: int, purpose: str, step: int = 0, rank: int = 0) -> torch.Generator:
-    """A generator of its own for each seed, purpose, step and rank, on the CPU.
+def generator_for(seed: int, purpose: str, step: int = 0, draw: int = 0) -> torch.Generator:
+    """A generator of its own for each seed, purpose, step and draw, on the CPU.
 
     On the CPU whatever the device of the run, so that all devices see the same prompts. Torch's
     generator reads 32 bits of a seed only, hence a hash: neighbouring steps have nothing in common.
     """
-    text = f"{seed}/{purpose}/{step}/{rank}"
+    text = f"{seed}/{purpose}/{step}/{draw}"
     digest = hashlib.sha256(text.encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:4], "big"))
 
@@ -63,14 +63,14 @@ class Prompts:
         if config.pool is not None:
             self.pool = _pool(config, config.pool)
 
-    def at(self, step: int, rank: int = 0) -> Prompt:
-        """The batch * accumulate prompts of a step (from 0), for one of several workers.
+    def at(self, step: int, draw: int = 0) -> Prompt:
+        """The batch * accumulate prompts of a step (from 0), or as many others: another draw.
 
         Without what no model may see of their truth.
         """
         config = self.config
         number = config.batch * config.accumulate
-        generator = generator_for(config.seed, "train", step, rank)
+        generator = generator_for(config.seed, "train", step, draw)
         if self.pool is not None:
             chosen = torch.randint(self.pool.batch, (number,), generator=generator)  # (B,)
             return self.pool.select(chosen)

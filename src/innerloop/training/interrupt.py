@@ -31,10 +31,11 @@ class Interruption:
 
 @contextmanager
 def interruptible() -> Iterator[Interruption]:
-    """Collect signals instead of ending at once; a second one ends at once.
+    """Collect signals instead of ending at once; a second SIGINT ends at once.
 
-    One that is ignored stays so: under `nohup` a run outlives its terminal. Only in the main
-    thread, as Python demands. The handlers before are put back at the end.
+    A second SIGTERM does not: job schedulers and torchrun send it twice to one process. A signal
+    that is ignored stays so: under `nohup` a run outlives its terminal. Only in the main thread, as
+    Python demands. The handlers before are put back at the end.
     """
     interruption = Interruption()
     before = {name: signal.getsignal(name) for name in COLLECTED}
@@ -42,7 +43,8 @@ def interruptible() -> Iterator[Interruption]:
 
     def collect(number: int, frame: FrameType | None) -> None:
         interruption.signal = number
-        _restore(before)
+        if number == signal.SIGINT:
+            signal.signal(number, before[signal.SIGINT])
 
     for name in before:
         signal.signal(name, collect)

@@ -9,6 +9,7 @@ from innerloop.core.errors import ConfigurationError, InnerloopError
 from innerloop.core.files import slug
 from innerloop.models.checkpoint import CONFIG
 from innerloop.training.config import RunConfig
+from innerloop.training.distributed import ALONE, Processes
 from innerloop.training.feasible import require_feasible
 from innerloop.training.lock import locked
 from innerloop.training.progress import shown_progress
@@ -59,26 +60,31 @@ class Store:
         report: Listener | None = None,
         stop: Callable[[], bool] | None = None,
         fresh: bool = False,
+        processes: Processes = ALONE,
     ) -> Run:
         """The finished run of a configuration: at once if it exists, resumed if it was interrupted.
 
         A new run's folder begins with `name`, or with the name of its task. Where `stop` returns
         True between two steps, the run is saved and returned unfinished. With `fresh` what there is
-        of the run is thrown away first.
+        of the run is thrown away first. Where several `processes` train it, all of them call this,
+        and the first alone opens the folder.
         """
-        run = None if fresh else self.find(config)
-        if run is None:
-            run = Run(self.place(config, name), config)
-        elif run.finished:
+        run = Run(self.place(config, name), config)
+        if not fresh and processes.from_first(lambda: self._finished(config)):
             return run
-        require_feasible(config)  # before a folder is made for what cannot run
-        with locked(run.path):
-            if fresh:
+        # Before a folder is made for what cannot run.
+        processes.require_shareable(config.batch * config.accumulate, config.device)
+        require_feasible(config)
+        with locked(run.path) if processes.first else nullcontext():
+            if fresh and processes.first:
                 run.clear()
-            # The settings that the key leaves out are those asked for now.
-            run = Run(run.path, config)
-            train_in_folder(run, report=report, stop=stop or _never)
+            train_in_folder(run, report=report, stop=stop or _never, processes=processes)
         return run
+
+    def _finished(self, config: RunConfig) -> bool:
+        """Whether there is a finished run of a configuration."""
+        run = self.find(config)
+        return run is not None and run.finished
 
     def place(self, config: RunConfig, name: str | None = None) -> Path:
         """The folder of a configuration's run: where it is, or where it would be."""

@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from io import FileIO
 from typing import Any
@@ -13,6 +13,7 @@ import torch
 
 from innerloop.core.files import append_whole, open_own, writing
 from innerloop.training.config import RunConfig
+from innerloop.training.distributed import ALONE, Processes
 from innerloop.training.divergence import DivergenceError, require_finite
 from innerloop.training.estimate import RATE, RunCost, seconds_left
 from innerloop.training.run import METRICS, TIMINGS, Run
@@ -41,26 +42,28 @@ class Report:
 Listener = Callable[[Report], None]
 
 
-def train(run: Run, *, report: Listener | None = None, stop: Callable[[], bool]) -> None:
+def train(
+    run: Run,
+    *,
+    report: Listener | None = None,
+    stop: Callable[[], bool],
+    processes: Processes = ALONE,
+) -> None:
     """Train a run until it is finished, has diverged, or `stop` says so; then save it.
 
-    Whoever calls it holds the run's lock.
+    Whoever calls it holds the run's lock. Of several processes the first has the lock, reads what
+    there is, and writes; the others need not even see the folder.
     """
-    if run.diverged is not None:
-        raise DivergenceError(f"{run.name} was given up before: {run.diverged}")
-    stored = run.read_state() if (run.path / STATE).is_file() else None
+    _require_alike(run.config, processes)
+    stored = processes.from_first(lambda: _stored(run))
     if stored is not None and stored["finished"]:
         return
-    run.sweep()
-    threads = _threads(run.config, stored)
+    threads = processes.from_first(lambda: _threads(run.config, stored, processes))
     with _using(threads, run):
-        trainer = Trainer(run.config)
+        trainer = Trainer(run.config, processes)
         if stored is not None:
             _restore(trainer, stored, run)
-        run.write_config()
-        if stored is None:
-            (run.path / METRICS).unlink(missing_ok=True)
-        with open_own(run.path / METRICS, "a") as metrics:
+        with _metrics(run, stored) if processes.first else nullcontext() as metrics:
             session = _Session(run, trainer, metrics, threads, report)
             try:
                 session.work(stop, stored)
@@ -76,12 +79,13 @@ class _Session:
         self,
         run: Run,
         trainer: Trainer,
-        metrics: FileIO,
+        metrics: FileIO | None,
         threads: int,
         report: Listener | None,
     ) -> None:
+        """Without a file for `metrics`, nothing is written: another process does."""
         self.run, self.trainer, self.metrics = run, trainer, metrics
-        self.config = run.config
+        self.config, self.processes = run.config, trainer.processes
         self.threads, self.report = threads, report
         self.error: float | None = None
         self.clock = _Clock(run.config, trainer.step)
@@ -96,7 +100,7 @@ class _Session:
             self._save(finished=False)
         steps, every = self.config.steps, self.config.save_every
         while self.trainer.step < steps:
-            if stop():
+            if self.processes.any(stop()):
                 self._save(finished=False)
                 return
             if self._step():
@@ -141,12 +145,16 @@ class _Session:
 
     def write(self, row: dict[str, Any]) -> None:
         """A line of metrics."""
+        if self.metrics is None:
+            return
         # A whole line at a time: a kill leaves at most one that has no end.
         line = (json.dumps(row, allow_nan=False) + "\n").encode()
         append_whole(self.metrics, line, self.run.path / METRICS)
 
     def conclude(self, row: dict[str, Any]) -> None:
         """The last line of metrics of a run that is given up: no checkpoint vouches for it."""
+        if self.metrics is None:
+            return
         append_whole(self.metrics, self.run.last_row(row), self.run.path / METRICS)
 
     def _tell(self, taken: Taken) -> None:
@@ -163,6 +171,8 @@ class _Session:
 
     def _time(self, seconds: float, speed: float | None) -> None:
         """A line of timings: apart from metrics, which are the same whenever a run is stopped."""
+        if self.metrics is None:
+            return
         line = {"step": self.trainer.step, "seconds": seconds, "speed": speed}
         path = self.run.path / TIMINGS
         with open_own(path, "a") as file:
@@ -174,18 +184,25 @@ class _Session:
         """Write a checkpoint, and say so, unless the run seems to diverge."""
         if self.trainer.divergence.suspicious or not self.trainer.sound():
             return False
+        self.processes.require_same_weights(self.trainer.model, self.trainer.step)
+        if self.metrics is not None:
+            self._write_checkpoint(self.metrics, finished=finished)
+        self.processes.wait()  # or one may leave, and torchrun end this one, before it is written
+        return True
+
+    def _write_checkpoint(self, metrics: FileIO, *, finished: bool) -> None:
         with writing(self.run.path / METRICS):
-            os.fsync(self.metrics.fileno())
+            os.fsync(metrics.fileno())
         state = {
             **self.trainer.state(),
             "finished": finished,
-            "metrics": self.metrics.tell(),
+            "metrics": metrics.tell(),
             "error": self.error,
             "threads": self.threads,
+            "processes": self.processes.number,
             "torch": str(torch.__version__),
         }
         self.run.write_checkpoint(self.trainer.result, state)
-        return True
 
 
 class _Clock:
@@ -215,8 +232,27 @@ class _Clock:
         return speed, left
 
 
+def _stored(run: Run) -> dict[str, Any] | None:
+    """The last checkpoint of a run that may go on; None before there is one."""
+    if run.diverged is not None:
+        raise DivergenceError(f"{run.name} was given up before: {run.diverged}")
+    stored = run.read_state() if (run.path / STATE).is_file() else None
+    if stored is None or not stored["finished"]:
+        run.sweep()
+    return stored
+
+
+def _require_alike(config: RunConfig, processes: Processes) -> None:
+    """Refuse processes that would not train the same run."""
+    if processes.number == 1:
+        return
+    processes.require_same("the run", config.model_dump_json(), "give all the same command")
+    processes.require_same("torch", str(torch.__version__), "install one version for all")
+    processes.require_same("the data", config.task.data_digest(), "give all the same files")
+
+
 def _restore(trainer: Trainer, stored: dict[str, Any], run: Run) -> None:
-    """Put a trainer and the metrics where the last checkpoint left them."""
+    """Put a trainer where the last checkpoint left it."""
     if stored["torch"] != torch.__version__:
         raise StartOverError(
             f"{run.name} was begun with torch {stored['torch']}, and would not go on bit for bit "
@@ -234,13 +270,28 @@ def _restore(trainer: Trainer, stored: dict[str, Any], run: Run) -> None:
         raise StartOverError(
             f"{run.path / STATE} does not fit the model of {run.name}", run.path
         ) from error
-    with open_own(run.path / METRICS, "a") as metrics, writing(run.path / METRICS):
-        metrics.truncate(int(stored["metrics"]))
 
 
-def _threads(config: RunConfig, stored: dict[str, Any] | None) -> int:
-    """The threads that a run began with, or begins with: their number changes the bits."""
-    if stored is not None:
+@contextmanager
+def _metrics(run: Run, stored: dict[str, Any] | None) -> Iterator[FileIO]:
+    """The file of metrics, as it was at the last checkpoint; the configuration is beside it."""
+    path = run.path / METRICS
+    if stored is None:
+        path.unlink(missing_ok=True)
+    else:
+        with open_own(path, "a") as file, writing(path):
+            file.truncate(int(stored["metrics"]))
+    run.write_config()
+    with open_own(path, "a") as file:
+        yield file
+
+
+def _threads(config: RunConfig, stored: dict[str, Any] | None, processes: Processes) -> int:
+    """The threads that a run began with, or begins with: their number changes the bits.
+
+    So does the number of processes: where that has changed, so may the threads of each.
+    """
+    if stored is not None and stored.get("processes", 1) == processes.number:
         return int(stored["threads"])
     return torch.get_num_threads() if config.threads is None else config.threads
 

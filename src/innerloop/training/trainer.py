@@ -1,6 +1,7 @@
 """One step of a run after the other, and all that changes while they are taken."""
 
 import math
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from innerloop.models.table import build
 from innerloop.training.average import Average
 from innerloop.training.config import RunConfig
 from innerloop.training.data import Prompts, Sizes, generator_for, held_out, sizes_at
+from innerloop.training.distributed import ALONE, Processes
 from innerloop.training.divergence import Divergence
 from innerloop.training.optimizer import Optimizers
 from innerloop.training.window import counts_alone, targets, window_loss, window_outputs
@@ -36,11 +38,14 @@ class Taken:
 
 
 class Trainer:
-    """Model, optimisers, prompts: takes one step after the other, bit for bit by its state."""
+    """Model, optimisers, prompts: takes one step after the other, bit for bit by its state.
 
-    def __init__(self, config: RunConfig) -> None:
-        self.config = config
-        self.device = available(config.device)
+    Where several processes train a run, each has a trainer; all of them take the same steps.
+    """
+
+    def __init__(self, config: RunConfig, processes: Processes = ALONE) -> None:
+        self.config, self.processes = config, processes
+        self.device = available(processes.device(config.device))
         self.model = first_model(config).to(self.device)
         self.model.train()
         # Before anything is compiled: it holds a copy.
@@ -65,13 +70,13 @@ class Trainer:
     def take_step(self) -> Taken:
         """One update of the weights; a DivergenceError, and none, where it would be a failure."""
         sizes = sizes_at(self.config, self.step)
-        prompt = self.prompts.at(self.step).to(device=self.device)
         self.optimizers.clear()
         loss = torch.zeros((), device=self.device)  # ()
-        for part, share in _parts(prompt, self.config.batch):
+        for part, share in self._parts(self.prompts.at(self.step)):
             part_loss = share * self._loss(part, sizes)  # ()
             part_loss.backward()
             loss += part_loss.detach()
+        loss = self.processes.add_up(self.optimizers.parameters, loss)  # ()
         norm = self.optimizers.clip()  # ()
         total, gradient = torch.stack([loss, norm]).tolist()
         self.divergence.watch(self.step + 1, total, gradient)
@@ -80,6 +85,16 @@ class Trainer:
         if self.average is not None:
             self.average.take(self.model, self.step)
         return Taken(total, gradient, sizes)
+
+    def _parts(self, prompt: Prompt) -> Iterator[tuple[Prompt, float]]:
+        """The rows of a step's prompts that are this process's, in batches, each with its share.
+
+        The loss is a mean over the questions of all prompts, and some prompts have more of them
+        than others.
+        """
+        whole = _questions(prompt)
+        for _, part in in_parts(self.processes.rows(prompt), self.config.batch):
+            yield part.to(device=self.device), _questions(part) / whole
 
     def _loss(self, prompt: Prompt, sizes: Sizes) -> Tensor:
         with self._precision():
@@ -111,13 +126,12 @@ class Trainer:
         step has them, since held-out ones may be larger; it changes nothing.
         """
         sizes = sizes_at(self.config, self.step)
-        ranks = math.ceil(_CHECKED / (self.config.batch * self.config.accumulate))
+        draws = math.ceil(_CHECKED / (self.config.batch * self.config.accumulate))
         loss = torch.zeros((), device=self.device)  # ()
-        for rank in range(ranks):
-            prompt = self.prompts.at(self.step, rank).to(device=self.device)
-            for part, share in _parts(prompt, self.config.batch):
-                loss += share / ranks * self._loss(part, sizes)  # ()
-        return self.divergence.accepts(float(loss))
+        for draw in range(draws):
+            for part, share in self._parts(self.prompts.at(self.step, draw)):
+                loss += share / draws * self._loss(part, sizes)  # ()
+        return self.divergence.accepts(*self.processes.total(float(loss)))
 
     @torch.no_grad()
     def error(self) -> float:
@@ -130,7 +144,7 @@ class Trainer:
         scored = self.held_out.scored
         place = self.held_out.points - 1 if scored is None else int(scored.any(0).nonzero()[-1])
         total = count = 0.0
-        for _, part in in_parts(self.held_out, _EVALUATED_AT_ONCE):
+        for _, part in self.processes.some(in_parts(self.held_out, _EVALUATED_AT_ONCE)):
             outputs = self._outputs(self.result, part, loops=None, window=1)[0]  # (B, n[, q], k)
             answers, right = predictions(outputs, self.model.head), targets(part)  # the same
             if self.model.head == "tokens":
@@ -142,6 +156,7 @@ class Trainer:
             else:
                 errors = (answers - right).square()  # (B, n or 1, q, k)
             total, count = total + float(errors.sum()), count + errors.numel()
+        total, count = self.processes.total(total, count)
         return total / count / (1.0 if self.model.head == "tokens" else float(self.scale[place]))
 
     def state(self) -> dict[str, Any]:
@@ -187,10 +202,8 @@ def available(name: str) -> torch.device:
     return device
 
 
-def _parts(prompt: Prompt, batch: int) -> list[tuple[Prompt, float]]:
-    """A step's prompts in batches, each with its share of the positions that count."""
-    parts = [part for _, part in in_parts(prompt, batch)]
+def _questions(prompt: Prompt) -> int:
+    """How many answers a loss is a mean of, up to a factor that all parts of a prompt share."""
     if prompt.scored is None or prompt.queries is not None:
-        return [(part, 1 / len(parts)) for part in parts]
-    counts = [float(part.scored.sum()) for part in parts if part.scored is not None]
-    return [(part, count / sum(counts)) for part, count in zip(parts, counts, strict=True)]
+        return prompt.batch
+    return int(prompt.scored.sum())
