@@ -3,8 +3,14 @@
 import humanize
 
 
+_LONGEST = 1000 * 365 * 24 * 3600
+"""A thousand years, in seconds."""
+
+
 def duration(seconds: float) -> str:
     """`a moment`, `12 seconds`, `7 minutes`, `3 hours and 30 minutes`, `50 hours`."""
+    if not seconds < _LONGEST:
+        return "more than a thousand years"
     if seconds < 1:
         return humanize.naturaldelta(seconds)
     unit = "seconds" if seconds < 60 else "minutes" if seconds < 10 * 3600 else "hours"
