@@ -9,7 +9,7 @@ from tests.fuzz.command_lines import command_lines
 from tests.fuzz.sandbox import copied, run_in
 from tests.fuzz.template import template
 
-p=argparse.ArgumentParser(); p.add_argument("n",type=int); p.add_argument("--seed",type=int,default=0)
+p=argparse.ArgumentParser(); p.add_argument("n",type=int); p.add_argument("--seed",type=int,default=0); p.add_argument("--only",default="")
 a=p.parse_args()
 found=collections.OrderedDict(); codes=collections.Counter(); times=collections.defaultdict(list)
 faulthandler.enable()
@@ -41,7 +41,8 @@ def go():
         @given(S)
         def once(words): check(words)
         once()
-S=command_lines()
+from tests.fuzz.command_lines import _spoiled,_line,commands
+S=command_lines() if not a.only else _spoiled(_line(tuple(a.only.split()),commands()[tuple(a.only.split())]))
 t=time.time(); go(); 
 for k,(n,w,c) in found.items():
     print("="*100); print(n,[x[:120] for x in w]); print(c[-1800:])

@@ -64,7 +64,8 @@ class Ending:
 
     def complaint(self) -> str | None:
         """What is wrong with it; None if nothing is."""
-        if self.failure or "Traceback" in self.errors:
+        # What is raised while something is freed is printed; Ctrl-C may come then, too.
+        if self.failure or ("Traceback" in self.errors and not self.interrupted):
             return f"a traceback\n{self.failure or self.errors}"
         if self.outside:
             return f"it writes outside its folder: {self.outside[0]}"
@@ -97,7 +98,7 @@ def run_in(folder: Path, words: Sequence[str]) -> Ending:
         stack.enter_context(redirect_stderr(errors))
         stack.enter_context(_confined(folder, ending))
         stack.enter_context(_interrupted(ending))
-        stack.enter_context(_short_of_memory())
+        stack.enter_context(little_memory(MEMORY))
         try:
             main(list(words))
         except SystemExit as end:
@@ -211,15 +212,15 @@ def _interrupted(ending: Ending) -> Iterator[None]:
 
 
 @contextmanager
-def _short_of_memory() -> Iterator[None]:
-    """Let the process have little more memory than it has; what asks for more is refused."""
+def little_memory(size: int) -> Iterator[None]:
+    """Let the process have so many bytes more than it has; the system refuses what asks for more."""
     status = Path("/proc/self/statm")
     if not status.exists():  # not Linux: the limit is about nothing that could be known
         yield
         return
     now = int(status.read_text().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, hard))
+    resource.setrlimit(resource.RLIMIT_AS, (now + size, hard))
     try:
         yield
     finally:

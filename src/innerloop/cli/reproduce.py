@@ -101,7 +101,7 @@ def reproduce(
     require_folder(folder)
     console = Console(highlight=False)
     plan = make_plan(chosen, scale=size, seeds=own, store=store, results=folder, again=again)
-    several = workers or max(1, min(cores(), len(plan.board.jobs)))
+    several = max(1, min(workers or cores(), len(plan.board.jobs)))
     _tell_plan(console, plan, scale=size, seeds=own, workers=several)
     outcomes: list[Outcome] = []
     with interruptible() as interruption, shown_progress(console) as listener:

@@ -21,4 +21,4 @@ def duration(seconds: float) -> str:
 def count(number: int, noun: str) -> str:
     """`1 study`, `3 studies`, `51,969 parameters`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{humanize.intcomma(number)} {noun if number == 1 else plural}"
+    return f"{number:,} {noun if number == 1 else plural}"

@@ -48,6 +48,11 @@ class LSTMConfig(ModelSettings):
             )
         return self
 
+    @property
+    def blocks(self) -> int:
+        """Its layers."""
+        return self.layers
+
     def operations(self, points: int, loops: int | None, window: int | None) -> float:
         """Two maps from D to 4 D numbers for each of two tokens, in each layer."""
         return 2 * points * (1 + BACKWARD) * self.layers * 16 * self.width**2

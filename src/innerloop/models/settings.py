@@ -19,6 +19,11 @@ class ModelSettings(Config):
     """
 
     @property
+    def blocks(self) -> int:
+        """Blocks, or layers, that have weights of their own."""
+        return 1
+
+    @property
     def trained_loops(self) -> int | None:
         """The loops that it is trained with; None if it does not loop."""
         return None

@@ -37,6 +37,11 @@ class TabularConfig(ModelSettings):
     shape: TabularShape = Field(default_factory=TabularShape, description="of its blocks")
 
     @property
+    def blocks(self) -> int:
+        """As they are given."""
+        return self.shape.layers
+
+    @property
     def trained_loops(self) -> int:
         """As they are given."""
         return self.shape.loops

@@ -68,6 +68,11 @@ class TextConfig(ModelSettings):
         return self
 
     @property
+    def blocks(self) -> int:
+        """Those of the backbone."""
+        return self.backbone.blocks
+
+    @property
     def trained_loops(self) -> int | None:
         """Those of the backbone."""
         return self.backbone.trained_loops

@@ -66,6 +66,11 @@ class TransformerConfig(ModelSettings):
         return self
 
     @property
+    def blocks(self) -> int:
+        """Those of the backbone."""
+        return self.backbone.blocks
+
+    @property
     def trained_loops(self) -> int | None:
         """Those of the backbone."""
         return self.backbone.trained_loops
