@@ -1,50 +1,135 @@
-"""`python -m tests.fuzz`: a campaign."""
-import argparse, collections, sys, time, os, json, faulthandler
-os.environ.setdefault("MPLBACKEND","Agg")
-from hypothesis import HealthCheck, Phase, given, seed, settings
-import torch
-torch.set_num_threads(1)
-sys.dont_write_bytecode=True
-from tests.fuzz.command_lines import command_lines
-from tests.fuzz.sandbox import copied, run_in
-from tests.fuzz.template import template
+"""`python -m tests.fuzz`: command lines and configurations by the thousand, and what they broke.
 
-p=argparse.ArgumentParser(); p.add_argument("n",type=int); p.add_argument("--seed",type=int,default=0); p.add_argument("--only",default="")
-a=p.parse_args()
-found=collections.OrderedDict(); codes=collections.Counter(); times=collections.defaultdict(list)
-faulthandler.enable()
-seen=set()
-def check(words):
-    if str(words) in seen: return
-    seen.add(str(words))
-    with copied(template()) as folder:
-        open("/var/tmp/fz/last","w").write(json.dumps(words))
-        faulthandler.dump_traceback_later(150,exit=True)
-        t=time.perf_counter()
-        e=run_in(folder,words)
-        times[words[0] if words else ""].append((time.perf_counter()-t,e.interrupted))
-        faulthandler.cancel_dump_traceback_later()
-    codes[(e.code,e.interrupted,bool(e.failure))]+=1
-    open("/var/tmp/fz/log","a").write(f"{e.code} {e.interrupted} {[x[:60] for x in words]} :: {e.errors.strip()[-200:]!r}\n")
-    c=e.complaint()
-    if c:
-        lines=c.strip().splitlines()
-        key=(lines[0][:60], lines[-1][:80], next((l for l in reversed(lines) if "/src/innerloop" in l),""))
-        if key not in found:
-            found[key]=[0,words,c]
-        found[key][0]+=1
+Each part is tried in a process of its own: what ends the process, or stops it, is counted as well.
+"""
 
-def go():
-    for k in range(a.n):
-        @seed(a.seed+k)
-        @settings(max_examples=2,deadline=None,database=None,phases=[Phase.generate],suppress_health_check=list(HealthCheck))
-        @given(S)
-        def once(words): check(words)
-        once()
-from tests.fuzz.command_lines import _spoiled,_line,commands
-S=command_lines() if not a.only else _spoiled(_line(tuple(a.only.split()),commands()[tuple(a.only.split())]))
-t=time.time(); go(); 
-for k,(n,w,c) in found.items():
-    print("="*100); print(n,[x[:120] for x in w]); print(c[-1800:])
-print(codes, time.time()-t)
-for v,ts in sorted(times.items(),key=lambda x:-sum(t for t,_ in x[1]))[:22]: print(v[:20],len(ts),round(sum(t for t,_ in ts),1),sum(i for _,i in ts))
+import argparse
+import faulthandler
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PART = 250
+"""Seeds of one process."""
+SECONDS = 150
+"""After which a command line that cannot even be interrupted ends its process."""
+KINDS = ("command-lines", "configurations")
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the seeds that were tried."""
+
+    endings: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+
+def campaign(kind: str, seeds: range) -> Tally:
+    """Try all seeds, part by part."""
+    tally = Tally()
+    first = seeds.start
+    while first < seeds.stop:
+        first = _part(kind, range(first, min(first + PART, seeds.stop)), tally)
+        print(f"{kind}: {first - seeds.start} tried, {len(tally.failures)} failed", flush=True)
+    return tally
+
+
+def _part(kind: str, seeds: range, tally: Tally) -> int:
+    """Try seeds in another process; the first that it has not tried."""
+    with tempfile.TemporaryDirectory() as folder:
+        notes = Path(folder, "notes.jsonl")
+        words = [kind, str(seeds.start), str(seeds.stop), str(notes)]
+        ended = subprocess.run([sys.executable, "-m", "tests.fuzz", "part", *words])
+        rows = [json.loads(line) for line in notes.read_text().splitlines()]
+    ends = [row for row in rows if "ending" in row]
+    tally.endings.update(row["ending"] for row in ends)
+    tally.failures += [row["failure"] for row in ends if row["failure"]]
+    if ended.returncode == 0:
+        return seeds.stop
+    tally.endings["the process ended"] += 1
+    tally.failures.append(f"the process ended with {ended.returncode} at {rows[-1]}")
+    return seeds.start + len(ends) + 1
+
+
+def _by_cause(failures: list[str]) -> dict[str, list[str]]:
+    """Failures that end alike."""
+    causes: dict[str, list[str]] = {}
+    for failure in failures:
+        causes.setdefault(failure.rstrip().split("\n")[-1][:200], []).append(failure)
+    return causes
+
+
+def try_part(kind: str, seeds: range, notes: Path) -> None:
+    """Try seeds in this process, and note each before and after."""
+    # Imported by the processes that need it: the one that starts them shall not hold torch.
+    import torch
+    from hypothesis import strategies as st
+
+    from tests.fuzz import checking
+    from tests.fuzz.command_lines import command_lines
+    from tests.fuzz.configurations import files
+
+    torch.set_num_threads(1)
+    sys.dont_write_bytecode = True
+    faulthandler.enable()
+    with notes.open("a", buffering=1) as file:
+
+        def write(**values: Any) -> None:
+            file.write(json.dumps(values) + "\n")
+
+        def noted(check: Any, *arguments: Any) -> None:
+            write(tried=repr(arguments)[:1000])
+            faulthandler.dump_traceback_later(SECONDS, exit=True)
+            try:
+                ending = check(*arguments)
+                how = f"exit code {ending.code}" + (", interrupted" * ending.interrupted)
+                write(ending=how, failure="")
+            except AssertionError as error:
+                write(ending="failed", failure=str(error))
+            finally:
+                faulthandler.cancel_dump_traceback_later()
+
+        if kind == "command-lines":
+            checking.try_many(
+                command_lines(), lambda line: noted(checking.check_command_line, line), seeds=seeds
+            )
+        else:
+            checking.try_many(
+                st.tuples(files(), st.sampled_from(checking.READERS)),
+                lambda pair: noted(checking.check_configuration, *pair),
+                seeds=seeds,
+            )
+
+
+def main() -> None:
+    """Read how much to try, try it, and end with 1 if something failed."""
+    if sys.argv[1:2] == ["part"]:
+        kind, first, last, notes = sys.argv[2:]
+        try_part(kind, range(int(first), int(last)), Path(notes))
+        return
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    for kind in KINDS:
+        parser.add_argument(f"--{kind}", type=int, default=0, metavar="N", help="how many to try")
+    parser.add_argument("--seed", type=int, default=0, help="the first of the seeds")
+    given = vars(parser.parse_args())
+    os.environ.update(MPLBACKEND="Agg", OMP_NUM_THREADS="1")
+    failed = False
+    for kind in KINDS:
+        number = given[kind.replace("-", "_")]
+        tally = campaign(kind, range(given["seed"], given["seed"] + number))
+        for cause, alike in _by_cause(tally.failures).items():
+            print(f"\n{len(alike)} times: {cause}\n{alike[0]}")
+        if number:
+            print(f"\n{kind}: {json.dumps(tally.endings)}")
+        failed |= bool(tally.failures)
+    sys.exit(int(failed))
+
+
+if __name__ == "__main__":
+    main()

@@ -202,9 +202,7 @@ def _spec(draw: st.DrawFn, table: Mapping[str, type[Any]]) -> Pair:
 
 
 @st.composite
-def _some(
-    draw: st.DrawFn, settings: Mapping[str, st.SearchStrategy[Pair]], most: int = 2
-) -> Pairs:
+def _some(draw: st.DrawFn, settings: Mapping[str, st.SearchStrategy[Pair]], most: int = 2) -> Pairs:
     """Some of the settings, each once."""
     if not settings:
         return []

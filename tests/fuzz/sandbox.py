@@ -31,8 +31,10 @@ from innerloop.cli.main import main
 
 SECONDS = 0.7
 """Of the processor, until Ctrl-C."""
+AGAIN = 1.0
+"""Seconds from one Ctrl-C to the next."""
 PATIENCE = 12
-"""Times that Ctrl-C is pressed, once per second, before it is a hang."""
+"""Times that Ctrl-C is pressed before it is a hang."""
 MEMORY = 500 * 2**20
 """Bytes that a command line may take beyond those that the process has."""
 VARIABLES = ("INNERLOOP_RUNS", "INNERLOOP_RESULTS", "INNERLOOP_DATA")
@@ -64,11 +66,11 @@ class Ending:
 
     def complaint(self) -> str | None:
         """What is wrong with it; None if nothing is."""
+        if self.outside:
+            return f"it writes outside its folder: {self.outside[0]}"
         # What is raised while something is freed is printed; Ctrl-C may come then, too.
         if self.failure or ("Traceback" in self.errors and not self.interrupted):
             return f"a traceback\n{self.failure or self.errors}"
-        if self.outside:
-            return f"it writes outside its folder: {self.outside[0]}"
         if self.code not in ((0, 1, 2, 130) if self.interrupted else (0, 1, 2)):
             return f"the exit code {self.code}"
         control = _control_character(self.output + self.errors)
@@ -200,7 +202,7 @@ def _interrupted(ending: Ending) -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (signal.SIGVTALRM, signal.SIGALRM)}
     signal.signal(signal.SIGVTALRM, press)
     signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS, 1.0)
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS, AGAIN)
     signal.setitimer(signal.ITIMER_REAL, 100.0)
     try:
         yield
@@ -213,7 +215,7 @@ def _interrupted(ending: Ending) -> Iterator[None]:
 
 @contextmanager
 def little_memory(size: int) -> Iterator[None]:
-    """Let the process have so many bytes more than it has; the system refuses what asks for more."""
+    """Let the process have so many bytes more than it has, and no others."""
     status = Path("/proc/self/statm")
     if not status.exists():  # not Linux: the limit is about nothing that could be known
         yield

@@ -13,7 +13,8 @@ RUN = f"runs/tiny-{tiny().key()}"
 FOLDERS = ("run", RUN, "circuit")
 """Folders with weights: a run by two names, and a circuit."""
 PLACES = (
-    *FOLDERS, "empty", "runs", "out", "out/deep", "out.json", "out.zip", "file.txt", "file.txt/in", "-", ".",
+    *FOLDERS, "empty", "runs", "out", "out/deep", "out.json", "out.zip", "file.txt", "file.txt/in",
+    "-", ".",
 )  # fmt: skip
 """Places that verbs may read from, or write to, or must refuse."""
 

@@ -47,7 +47,9 @@ def bench(
     scale: ScaleName = "laptop",
     repeats: Annotated[int, typer.Option(min=1, help="Steps to time at each place.")] = 3,
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, ..")] = "cpu",
-    threads: Annotated[int | None, typer.Option(min=1, max=MOST_THREADS, help="Default: as torch has.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=MOST_THREADS, help="Default: as torch has.")
+    ] = None,
     json: Annotated[Path | None, json_file("the table")] = None,
 ) -> None:
     """Time the training steps of recipes on this machine, and say what whole runs would take."""

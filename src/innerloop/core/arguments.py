@@ -10,7 +10,6 @@ import torch
 
 from innerloop.core.errors import ConfigurationError
 
-
 LARGEST = 2**63 - 1
 """What torch can count to."""
 

@@ -76,7 +76,8 @@ def read_json(path: Path, *, missing: str) -> Any:
         return json.loads(path.read_text())
     except FileNotFoundError as error:
         raise InnerloopError(f"{path} is missing: {missing}.") from error
-    except (OSError, ValueError) as error:  # ValueError: not JSON, or not text at all
+    # ValueError: not JSON, or not text at all; RecursionError: brackets nested too deeply.
+    except (OSError, ValueError, RecursionError) as error:
         raise InnerloopError(f"{path} cannot be read as JSON: {error}.") from error
 
 

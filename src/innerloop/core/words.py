@@ -2,7 +2,6 @@
 
 import humanize
 
-
 _LONGEST = 1000 * 365 * 24 * 3600
 """A thousand years, in seconds."""
 

@@ -22,7 +22,9 @@ def read_seeds(text: str) -> Seeds:
             f"seeds are {text!r}, expected their number, as 3, or the first and the last, as 3-5."
         )
     if len(seeds) > MOST:
-        raise ConfigurationError(f"seeds are {text!r}, which are {len(seeds)}: expected at most {MOST}.")
+        raise ConfigurationError(
+            f"seeds are {text!r}, which are {len(seeds)}: expected at most {MOST}."
+        )
     return tuple(seeds)
 
 

@@ -108,7 +108,7 @@ class RunConfig(Config):
         model, points = filled.get("model"), filled.get("points")
         if isinstance(model, Mapping) and isinstance(points, int | str):
             known = {"kind": "transformer", **model}
-            kind = MODEL_CONFIGS.get(known["kind"])
+            kind = MODEL_CONFIGS.get(str(known["kind"]))
             settings = {} if kind is None else kind.model_fields
             sizes = sizes_of(filled["task"], points)
             follows = {key: size for key, size in sizes.items() if key in settings}

@@ -17,7 +17,6 @@ from innerloop.training.data import HELD_OUT, generator_for, sizes_at
 from innerloop.training.trainer import available, first_model
 from innerloop.training.window import window_outputs
 
-
 _COPIES = 4
 """Numbers of a training per parameter: itself, its gradient, and what optimisers remember of it."""
 _DEEPEST = 10_000

@@ -222,7 +222,7 @@ def read_config(path: Path) -> RunConfig:
         ) from error
     except ValidationError as error:
         raise RunError(f"{path} is not a run's: {explain(error, RunConfig)}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # RecursionError: brackets nested too deeply
         raise RunError(f"{path} is not JSON: give the folder of a run.") from error
 
 
