@@ -76,7 +76,6 @@ def try_part(kind: str, seeds: range, notes: Path) -> None:
     from tests.fuzz.configurations import files
 
     torch.set_num_threads(1)
-    sys.dont_write_bytecode = True
     faulthandler.enable()
     with notes.open("a", buffering=1) as file:
 

@@ -129,7 +129,7 @@ def _by_type(kind: Any) -> st.SearchStrategy[Pairs]:
         return _one(small_numbers.map(str), hostile_numbers.map(str))
     if enums:
         return _one(st.sampled_from([str(member.value) for member in enums[0]]))
-    return st.one_of(*(words for words in NAMED.values()))  # a word, and nobody knows of what
+    return st.one_of(*NAMED.values())  # a word, and nobody knows of what
 
 
 def _plain(kind: Any) -> list[type]:

@@ -18,6 +18,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from functools import cache
 from multiprocessing import util
 from pathlib import Path
 from types import FrameType
@@ -109,7 +110,7 @@ def run_in(folder: Path, words: Sequence[str]) -> Ending:
             ending.failure = traceback.format_exc()
     for stream, name in ((output, "output"), (errors, "errors")):
         stream.flush()
-        raw = stream.buffer.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+        raw = stream.buffer.getvalue()
         setattr(ending, name, raw.decode("utf-8"))
     return ending
 
@@ -128,6 +129,7 @@ def _as_it_was() -> Iterator[None]:
     """Put back what a process has one of: variables, folder, import path, threads, figures."""
     variables, folder, path = dict(os.environ), Path.cwd(), list(sys.path)
     threads, handler = torch.get_num_threads(), signal.getsignal(signal.SIGINT)
+    bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -136,6 +138,7 @@ def _as_it_was() -> Iterator[None]:
         os.environ.clear()
         os.environ.update(variables)
         sys.path[:] = path
+        sys.dont_write_bytecode = bytecode
         signal.signal(signal.SIGINT, handler)
         torch.set_num_threads(threads)
         plt.close("all")
@@ -147,14 +150,18 @@ _watched: list[tuple[Path, Ending]] = []
 
 @contextmanager
 def _confined(folder: Path, ending: Ending) -> Iterator[None]:
-    if not _watch.__dict__.get("installed"):
-        sys.addaudithook(_watch)  # for good: Python cannot take one out
-        _watch.__dict__["installed"] = True
+    """Refuse what is written outside the folder that holds it, connections and processes."""
+    _begin_to_watch()
     _watched.append((folder.parent, ending))
     try:
         yield
     finally:
         _watched.pop()
+
+
+@cache
+def _begin_to_watch() -> None:
+    sys.addaudithook(_watch)  # once, and for good: Python cannot take one out
 
 
 def _watch(event: str, arguments: tuple[Any, ...]) -> None:

@@ -2,7 +2,7 @@
 
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
 import innerloop as il
 from innerloop.circuits.table import compile
@@ -20,9 +20,14 @@ PLACES = (
 
 
 @cache
+def _place() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="innerloop-template-")  # until the process ends
+
+
+@cache
 def template() -> Path:
     """The folder; it is made once in a process."""
-    folder = Path(mkdtemp(prefix="innerloop-template-"))
+    folder = Path(_place().name)
     run = il.train(tiny(), store=folder / "runs", name="tiny")
     assert run.path == folder / RUN
     run.path.joinpath("lock").unlink(missing_ok=True)

@@ -21,7 +21,7 @@ def expect_count(name: str, value: Any, *, least: int | None = 1) -> None:
     if least is not None and value < least:
         wanted = "0 or more" if least == 0 else f"at least {least}"
         raise ConfigurationError(f"{name} is {value}, expected {wanted}.")
-    if value > LARGEST:
+    if int(value) > LARGEST:
         raise ConfigurationError(f"{name} is too large, expected less than 2^63.")
 
 
