@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help install demo test slow check format bench soak-memory lock audit docs notebooks clean
+.PHONY: help install demo test slow check format bench soak lock audit docs notebooks clean
 
 help:
 	@echo "make demo    train a looped transformer and draw what it has learned (into demo/)"
@@ -12,7 +12,7 @@ help:
 	@echo "make check   ruff and pyright"
 	@echo "make format  let ruff format and mend"
 	@echo "make bench   speeds as ratios against plain implementations; fails where a target is missed"
-	@echo "make soak-memory   memory and open files over 20,000 steps"
+	@echo "make soak    long campaigns: fuzz (FUZZ=100: fewer), flips and kills, memory; some hours"
 	@echo "make lock    write requirements.lock, the tested environment with hashes"
 	@echo "make audit   compare requirements.lock with known vulnerabilities (asks the network)"
 	@echo "make docs    build the documentation's site (site/index.html); warnings are errors"
@@ -47,9 +47,6 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks --json bench.json
 
-soak-memory: $(STAMP)
-	$(BIN)/python -m tests.training.soak 20000
-
 lock: $(STAMP)
 	$(BIN)/python tools/lock.py
 
@@ -58,6 +55,11 @@ audit:
 	$(PYTHON) -m venv build/audit
 	build/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
 	build/audit/bin/pip-audit --disable-pip --require-hashes -r requirements.lock
+
+FUZZ ?= 5000
+soak: $(STAMP)
+	$(BIN)/python -m tests.fuzz --command-lines $(FUZZ) --configurations $(FUZZ)
+	$(BIN)/python -m tests.training.soak 20000
 
 # Without the theme's advertisement of its successor.
 docs: $(STAMP)

@@ -122,7 +122,7 @@ def test_evaluate_by_step_and_by_shift(capsys: pytest.CaptureFixture[str], tmp_p
         (["evaluate", "ols", "--by", "step", "--prefix", "99"], "expected 0 to 40"),
         (["evaluate", "dims=5"], "no learner was named"),
         (["evaluate", "ols", "--prefix", "3"], "only a curve by step"),
-        (["evaluate", "ols", "--seed", "99999999999999999999999"], "seed is 9999"),
+        (["evaluate", "ols", "--seed", "99999999999999999999999"], "seed is too large"),
         (["evaluate", "ols", "dims=1000000"], "do not fit into memory"),
         (["evaluate", "ols:penalty=1"], "OLS has no settings"),
         (["evaluate", "ols", "--shift", "skew"], "did you mean 'skewed-covariance'?"),

@@ -1,6 +1,7 @@
 """Runs that this machine cannot carry out."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,8 @@ from innerloop.core.errors import ConfigurationError
 from innerloop.training import feasible
 from innerloop.training.config import RunConfig
 from innerloop.training.feasible import bytes_per_prompt, memory_of, require_feasible
-from tests.training.configs import stack, tiny
+from tests.fuzz.sandbox import little_memory
+from tests.training.configs import LOOP, stack, tiny
 
 
 @pytest.mark.parametrize(
@@ -61,3 +63,35 @@ def test_a_cpu_has_memory_and_what_is_unknown_has_none() -> None:
     assert memory is not None
     assert memory > 2**28
     assert memory_of(torch.device("meta")) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"model": {"backbone": {**LOOP, "width": 10**6}}},
+            "numbers would take about .* of mem",
+        ),
+        ({"model": {"backbone": {**LOOP, "layers": 10**6}}}, "more than 20,000 tensors"),
+        ({"points": 10**9}, "points=1000000000, in the 512 held-out prompts, would take about"),
+        ({"batch": 10**8}, "batch=100000000 accumulate=1 would take about"),
+        (
+            {"model": {"backbone": {**LOOP, "attention": "relu"}}, "points": 10**5},
+            "batch=4 accumulate=1 would take about .* TB",
+        ),
+    ],
+)
+def test_sizes_are_refused_before_anything_is_allocated(
+    changes: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    config = tiny(**changes)
+    with little_memory(2**28), pytest.raises(ConfigurationError, match=sentence):
+        il.train(config, store=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_long_prompts_are_computed_from_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny(points=40)
+    counted = bytes_per_prompt(config)
+    monkeypatch.setattr(feasible, "_LONG", 20)
+    assert bytes_per_prompt(config) == pytest.approx(counted, rel=0.01)

@@ -6,16 +6,25 @@ from functools import cached_property
 from typing import Annotated, Any
 
 import torch
-from pydantic import Field, FiniteFloat
+from pydantic import AfterValidator, Field, FiniteFloat
 from torch import Tensor
 
 from innerloop.circuits.blueprint import Blueprint
 from innerloop.circuits.compile import build, lay_out
 from innerloop.core.config import Config
+from innerloop.core.errors import ConfigurationError
 from innerloop.models.model import Model
 from innerloop.models.transformer import InContextTransformer
 
-Positive = Annotated[FiniteFloat, Field(gt=0)]
+
+def _in_range(value: float) -> float:
+    if not 1e-30 <= value <= 1e30:
+        raise ValueError("expected a number from 1e-30 to 1e30")
+    return value
+
+
+Positive = Annotated[FiniteFloat, Field(gt=0), AfterValidator(_in_range)]
+"""A factor or a bound: beyond, its powers leave the range of float64, and no bound holds."""
 
 
 class Circuit(Model[Any, Any]):
@@ -66,8 +75,16 @@ class CircuitSettings(Config):
         """The construction in terms of slots."""
 
     def build(self) -> Circuit:
-        """The construction as weights."""
-        return TransformerCircuit(self.blueprint())
+        """The construction as weights; refused where its numbers are beyond those of float64."""
+        try:
+            blueprint = self.blueprint()
+            blueprint.bound(blueprint.steps)
+            return TransformerCircuit(blueprint)
+        except (OverflowError, ZeroDivisionError) as error:
+            raise ConfigurationError(
+                f"the weights or the error of {type(self).__name__} are beyond the range of "
+                "float64: take scales, step sizes and bounds nearer to 1, or fewer steps."
+            ) from error
 
 
 class BoundedSettings(CircuitSettings):

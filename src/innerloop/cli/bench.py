@@ -17,7 +17,7 @@ from innerloop.cli.options import ScaleName, json_file, spread, write_rows
 from innerloop.core.machine import describe_machine
 from innerloop.data.reading import MissingDataError
 from innerloop.report.words import duration
-from innerloop.training.config import RunConfig
+from innerloop.training.config import MOST_THREADS, RunConfig
 from innerloop.training.estimate import training_seconds
 from innerloop.training.recipes import RECIPES, find_recipe
 from innerloop.training.trainer import Trainer, available
@@ -48,7 +48,9 @@ def bench(
     scale: ScaleName = "laptop",
     repeats: Annotated[int, typer.Option(min=1, help="Steps to time at each place.")] = 3,
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, ..")] = "cpu",
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: as torch has.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=MOST_THREADS, help="Default: as torch has.")
+    ] = None,
     json: Annotated[Path | None, json_file("the table")] = None,
 ) -> None:
     """Time the training steps of recipes on this machine, and say what whole runs would take."""

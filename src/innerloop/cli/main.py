@@ -1,15 +1,18 @@
 """The command `innerloop`: its help, its version, and how mistakes end it."""
 
+import io
+import os
 import sys
+import unicodedata
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.markup import escape
 
 from innerloop.cli.console import Console
 from innerloop.cli.verbs import LazyVerbs
-from innerloop.core.errors import InnerloopError
+from innerloop.core.errors import InnerloopError, is_out_of_memory
 from innerloop.training.interrupt import interruptible
 
 app = typer.Typer(
@@ -44,13 +47,52 @@ def _version(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; a user's mistake is one sentence and exit code 2."""
+    """Run the command line; a user's mistake is one sentence and exit code 2.
+
+    So is what the system refuses: a place that cannot be used, or memory that is not there.
+    """
+    words = sys.argv[1:] if arguments is None else arguments
+    # A file's name need not be text: what cannot be encoded is printed as \udcff.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app(args=arguments)
+        _require_plain(words)
+        app(args=words)
     except InnerloopError as error:
-        # Signals wait: torchrun sends one to all processes as soon as one of them has failed.
-        with interruptible():
-            Console(stderr=True, soft_wrap=True).print(
-                f"[red]error:[/] {escape(str(error))}", highlight=False
-            )
-        sys.exit(2)
+        _leave(str(error))
+    except OSError as error:
+        place = "" if error.filename is None else f" {_printable(os.fsdecode(error.filename))!r}"
+        _leave(f"cannot use{place}: {error.strerror or error}. Choose another place.")
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        _leave("this machine has not enough memory for that: take smaller sizes, or fewer prompts.")
+
+
+def _leave(sentence: str) -> NoReturn:
+    """Print what was wrong, in one line, and end."""
+    # Signals wait: torchrun sends one to all processes as soon as one of them has failed.
+    with interruptible():
+        Console(stderr=True, soft_wrap=True).print(
+            f"[red]error:[/] {escape(_printable(sentence))}", highlight=False
+        )
+    sys.exit(2)
+
+
+def _require_plain(words: list[str]) -> None:
+    """Refuse characters that a terminal would obey where a word is printed, and bytes of no text.
+
+    Texts may have several lines.
+    """
+    for word in words:
+        kinds = {unicodedata.category(character) for character in word if character not in "\n\t"}
+        if "Cc" in kinds:
+            raise InnerloopError(f"the word {word!r} holds a control character: leave it out.")
+        if "Cs" in kinds:
+            raise InnerloopError(f"the word {word!r} is not UTF-8: give files a name that is.")
+
+
+def _printable(text: str) -> str:
+    """The text with every character that cannot be shown as Python writes it."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

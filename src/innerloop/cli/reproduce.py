@@ -114,7 +114,7 @@ def reproduce(
     require_folder(folder)
     console = Console(highlight=False)
     plan = make_plan(chosen, scale=size, seeds=own, store=store, results=folder, again=again)
-    several = workers or max(1, min(cores(), len(plan.jobs.all)))
+    several = max(1, min(workers or cores(), len(plan.jobs.all)))
     _tell_plan(console, plan, scale=size, seeds=own, workers=None if cluster else several)
     outcomes: list[Outcome] = []
     with interruptible() as interruption, shown_progress(console) as listener:

@@ -1,5 +1,6 @@
 """What a verb is asked to look at: learners by name, trained models by folder, and a task."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -69,12 +70,13 @@ def read_subjects(words: Sequence[str], task: str | None) -> Subjects:
 
 def looks_like_folder(word: str) -> bool:
     """Whether a word names a place on the disk rather than a learner."""
-    return "/" in word or (Path(word) / "config.json").is_file()
+    return "/" in word or os.path.isfile(Path(word) / "config.json")
 
 
 def is_run(folder: Path) -> bool:
     """Whether a folder holds a training run, rather than a model alone."""
-    return (folder / "state.pt").is_file()
+    # By the older function: a word that is too long for a path, as a list may be, is none.
+    return os.path.isfile(folder / "state.pt")
 
 
 def note_unfinished(run: Run) -> None:

@@ -10,6 +10,9 @@ import torch
 
 from innerloop.core.errors import ConfigurationError
 
+LARGEST = 2**63 - 1
+"""What torch can count to."""
+
 
 def expect_count(name: str, value: Any, *, least: int | None = 1) -> None:
     """Refuse what is not a whole number, or is below the least, if there is one."""
@@ -18,6 +21,8 @@ def expect_count(name: str, value: Any, *, least: int | None = 1) -> None:
     if least is not None and value < least:
         wanted = "0 or more" if least == 0 else f"at least {least}"
         raise ConfigurationError(f"{name} is {value}, expected {wanted}.")
+    if int(value) > LARGEST:
+        raise ConfigurationError(f"{name} is too large, expected less than 2^63.")
 
 
 def expect_number(name: str, value: Any) -> None:
@@ -61,8 +66,6 @@ def expect_seed(value: Any) -> None:
             "from it."
         )
     expect_count("seed", value, least=0)
-    if value >= 2**63:
-        raise ConfigurationError(f"seed is {value}, expected a number from 0 to 2^63 - 1.")
 
 
 def expect_function(name: str, value: Any, what: str) -> None:

@@ -1,9 +1,10 @@
 """The base of every configuration: frozen, and closed to keys that it does not know."""
 
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from innerloop.core.arguments import LARGEST
 from innerloop.core.errors import unknown
 
 STRICT = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -23,3 +24,11 @@ class Config(BaseModel):
                 if key not in cls.model_fields:
                     raise ValueError(unknown(f"key of {cls.__name__}", str(key), cls.model_fields))
         return values
+
+    @model_validator(mode="after")
+    def _refuse_huge_numbers(self) -> Self:
+        """Refuse whole numbers that torch cannot count to: it would not say which one it was."""
+        for name, value in self:
+            if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
+                raise ValueError(f"{name} is too large, expected less than 2^63")
+        return self

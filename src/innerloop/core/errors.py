@@ -59,3 +59,9 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 def unknown(kind: str, name: str, choices: Iterable[str]) -> str:
     """One sentence for a name that is not among the choices."""
     return f"unknown {kind} {name!r}: {nearest(name, choices)}"
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error says that there is no memory left: torch's are RuntimeErrors like others."""
+    texts = ("can't allocate memory", "not enough memory", "out of memory", "Storage size calc")
+    return isinstance(error, MemoryError) or any(text in str(error) for text in texts)

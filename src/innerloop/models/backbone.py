@@ -48,13 +48,17 @@ class _Blocks(BlockShape):
 
     @model_validator(mode="after")
     def _check_sizes(self) -> "_Blocks":
-        total = self.pre + self.layers + self.post
-        if self.sizes is not None and len(self.sizes) != total:
+        if self.sizes is not None and len(self.sizes) != self.blocks:
             raise ValueError(
-                f"sizes of {len(self.sizes)} blocks for {total} (pre {self.pre}, layers "
+                f"sizes of {len(self.sizes)} blocks for {self.blocks} (pre {self.pre}, layers "
                 f"{self.layers}, post {self.post}): give one per block, or none"
             )
         return self
+
+    @property
+    def blocks(self) -> int:
+        """Blocks before, in and after the iteration."""
+        return self.pre + self.layers + self.post
 
     @property
     def trained_loops(self) -> int | None:
@@ -78,8 +82,7 @@ class _Blocks(BlockShape):
 
     def operations(self, tokens: int, loops: int, window: int) -> float:
         """Operations, about, of a prompt and its gradient, which goes through the last loops."""
-        blocks = self.layers + self.pre + self.post
-        return self.block_operations(tokens) * (1 + BACKWARD) * blocks
+        return self.block_operations(tokens) * (1 + BACKWARD) * self.blocks
 
     def block(self, index: int) -> BlockShape:
         """The shape of one block, counted from the first of the pre-transformer."""

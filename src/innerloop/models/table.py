@@ -40,9 +40,9 @@ def build(config: AnyModelConfig, *, generator: torch.Generator | None = None) -
 
 def read_config(values: Mapping[str, Any]) -> AnyModelConfig:
     """The configuration that plain values describe, by their kind; a mistake is one sentence."""
-    kind = values.get("kind")
+    kind = str(values.get("kind"))
     if kind not in MODELS:
-        raise ConfigurationError(unknown("kind of model", str(kind), MODELS))
+        raise ConfigurationError(unknown("kind of model", kind, MODELS))
     try:
         return MODEL_CONFIGS[kind].model_validate(dict(values))
     except ValidationError as error:

@@ -8,16 +8,24 @@ Seeds = tuple[int, ...]
 """The seeds of training: all models of a study are trained once with each."""
 
 
+MOST = 1000
+"""Seeds of one command; every model is trained once with each."""
+
+
 def read_seeds(text: str) -> Seeds:
     """The seeds that a text names: so many from 0 on, or from the first to the last."""
-    if text.isdecimal() and int(text) > 0:
-        return tuple(range(int(text)))
-    ends = re.fullmatch(r"(\d+)-(\d+)", text)
-    if ends is None or int(ends[1]) > int(ends[2]):
+    ends = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", text)
+    first, last = (0, 0) if ends is None else (int(ends[1]), int(ends[2] or 0))
+    seeds = range(first, last + 1) if "-" in text else range(first)
+    if ends is None or not seeds:
         raise ConfigurationError(
             f"seeds are {text!r}, expected their number, as 3, or the first and the last, as 3-5."
         )
-    return tuple(range(int(ends[1]), int(ends[2]) + 1))
+    if len(seeds) > MOST:
+        raise ConfigurationError(
+            f"seeds are {text!r}, which are {len(seeds)}: expected at most {MOST}."
+        )
+    return tuple(seeds)
 
 
 def write_seeds(seeds: Seeds) -> str:

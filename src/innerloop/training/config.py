@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, FiniteFloat, field_validator, model_validator
+from pydantic import BaseModel, Field, FiniteFloat, model_validator
 
 from innerloop.core.config import Config
 from innerloop.core.errors import unknown
@@ -19,6 +19,8 @@ from innerloop.training.task_field import TaskField, read_task, task_name
 
 FOLLOWS_TASK = ("dims", "outputs", "points", "layout", "vocabulary", "classes")
 """Settings of a model that its task decides: left out, they are filled in."""
+MOST_THREADS = 1024
+"""No machine is quicker with more, and with far more the process is ended by its own threads."""
 _CHANGES_NOTHING = {"save_every"}
 """Neither weights nor metrics depend on it; all other settings are part of the key."""
 
@@ -71,7 +73,10 @@ class RunConfig(Config):
         default=True, description="fused kernels where they are quicker, to the same numbers"
     )
     threads: int | None = Field(
-        default=None, ge=1, description="of the CPU; None: as many as torch has at the start"
+        default=None,
+        ge=1,
+        le=MOST_THREADS,
+        description="of the CPU; None: as many as torch has at the start",
     )
     device: str = Field(
         default="cpu", pattern=r"^(cpu|mps|cuda(:\d+)?)$", description="where it is computed"
@@ -103,19 +108,12 @@ class RunConfig(Config):
         model, points = filled.get("model"), filled.get("points")
         if isinstance(model, Mapping) and isinstance(points, int | str):
             known = {"kind": "transformer", **model}
-            kind = MODEL_CONFIGS.get(known["kind"])
+            kind = MODEL_CONFIGS.get(str(known["kind"]))
             settings = {} if kind is None else kind.model_fields
             sizes = sizes_of(filled["task"], points)
             follows = {key: size for key, size in sizes.items() if key in settings}
             filled["model"] = {**follows, **known}
         return filled
-
-    @field_validator("seed")
-    @classmethod
-    def _check_seed(cls, seed: int) -> int:
-        if seed >= 2**63:
-            raise ValueError("expected a number from 0 to 2^63 - 1")
-        return seed
 
     @model_validator(mode="after")
     def _check_parts(self) -> "RunConfig":

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 import humanize
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,73 +13,108 @@ from innerloop.core.prompt import Prompt
 from innerloop.models.bounded import bytes_of
 from innerloop.models.model import AnyModel
 from innerloop.training.config import RunConfig
-from innerloop.training.data import generator_for, sizes_at
+from innerloop.training.data import HELD_OUT, generator_for, sizes_at
 from innerloop.training.trainer import available, first_model
 from innerloop.training.window import window_outputs
 
+_COPIES = 4
+"""Numbers of a training per parameter: itself, its gradient, and what optimisers remember of it."""
+_LONG = 128
+"""Points of a prompt beyond which its memory is computed from that of shorter ones."""
+
 
 def require_feasible(config: RunConfig) -> None:
-    """Refuse a device that is not here, and prompts that do not fit into its memory."""
+    """Refuse a device that is not here, and what does not fit into its memory.
+
+    Nothing that is large is made for it: sizes are compared before.
+    """
     device = available(config.device)
     memory = memory_of(device)
     if memory is None:
         return
-    _require_room(config, memory)
-    held, kept = bytes_per_prompt(config)
-    step = config.batch * (kept + config.accumulate * held)
-    wanted = {
-        f"batch={config.batch} accumulate={config.accumulate}": step,
-        f"pool={config.pool}": (config.pool or 0) * held,
+    step, pool = f"batch={config.batch} accumulate={config.accumulate}", f"pool={config.pool}"
+    prompts = {
+        f"points={config.points}, in the {HELD_OUT} held-out prompts,": HELD_OUT,
+        step: config.batch * config.accumulate,
+        pool: config.pool or 0,
     }
-    for settings, size in wanted.items():
-        if size > memory:
-            raise ConfigurationError(
-                f"{settings} would take about {humanize.naturalsize(size)} of memory, and "
-                f"{config.device} has {humanize.naturalsize(memory)}: take fewer prompts."
-            )
+    numbers = config.points * (config.task.form.dims + config.task.form.outputs)
+    for settings, number in prompts.items():
+        _require_room(settings, 4 * number * numbers, memory, config, "take fewer of them")
+    _require_room(*_model_bytes(config), memory, config, "make it smaller")
+    held, kept = bytes_per_prompt(config, most=memory)
+    for settings, size in (
+        (step, config.batch * kept + prompts[step] * held),
+        (pool, prompts[pool] * held),
+    ):
+        _require_room(settings, size, memory, config, "take fewer prompts")
 
 
-def _require_room(config: RunConfig, memory: int) -> None:
-    """Refuse a model or two prompts that are larger than memory, before a number of them is."""
-    form = config.task.form
-    wanted = {
-        "the model of this run": bytes_of(config.model),
-        f"a prompt of points={config.points}": 2 * 4 * config.points * (form.dims + form.outputs),
-    }
-    for what, size in wanted.items():
-        if size > memory:
-            raise ConfigurationError(
-                f"{what} would take about {humanize.naturalsize(size)} of memory, and "
-                f"{config.device} has {humanize.naturalsize(memory)}: make it smaller."
-            )
+def _require_room(what: str, size: float, memory: int, config: RunConfig, remedy: str) -> None:
+    if size > memory:
+        raise ConfigurationError(
+            f"{what} would take about {humanize.naturalsize(size)} of memory, and "
+            f"{config.device} has {humanize.naturalsize(memory)}: {remedy}."
+        )
 
 
-def bytes_per_prompt(config: RunConfig) -> tuple[int, int]:
+def _model_bytes(config: RunConfig) -> tuple[str, int]:
+    """What a model is, and the bytes that it takes in training; no weight is made for that."""
+    try:
+        parameters = bytes_of(config.model) // 4
+    except (RuntimeError, MemoryError) as error:
+        raise ConfigurationError(
+            "the model of this run has sizes that no memory holds: make it smaller."
+        ) from error
+    copies = _COPIES + (config.average is not None)
+    return f"a model of {parameters:,} numbers", 4 * copies * parameters
+
+
+def bytes_per_prompt(config: RunConfig, *, most: int | None = None) -> tuple[float, float]:
     """Bytes of a prompt itself, and bytes that its gradient needs until it is computed.
 
     Counted on the longest prompts and with the most loops of the run, on a model as it is at the
-    start. Near the peak of a step for loops and stacks, about half of it for linear loops.
+    start. Near the peak of a step for loops and stacks, about half of it for linear loops. Where
+    one prompt takes more than `most`, that is an error.
     """
-    prompt = config.task.sample(2, config.points, generator=generator_for(0, "memory"))
+    model = first_model(config)
+    if config.points <= _LONG:
+        return _counted(model, config, config.points, most)
+    # Attention is quadratic in the points, all else is linear: three lengths determine the rest.
+    lengths = [_LONG // 4, _LONG // 2, _LONG]
+    columns = zip(*(_counted(model, config, points, most) for points in lengths), strict=True)
+    held, kept = (np.polyval(np.polyfit(lengths, column, 2), config.points) for column in columns)
+    return float(held), float(kept)
+
+
+def _counted(
+    model: AnyModel, config: RunConfig, points: int, most: int | None
+) -> tuple[float, float]:
+    """The same for prompts of so many points."""
+    prompt = config.task.sample(2, points, generator=generator_for(0, "memory"))
     held = 2 * (prompt.xs[0].nbytes + prompt.ys[0].nbytes)  # as much again while they are drawn
-    try:
-        model = first_model(config)
-    except (RuntimeError, MemoryError) as error:
-        raise ConfigurationError(
-            "the model of this run does not fit into memory: make it smaller."
-        ) from error
     # What two prompts need and one does not: copies of weights are kept once, not per prompt.
-    one, two = (_kept(model, config, prompt.select(slice(0, number))) for number in (1, 2))
+    one, two = (_kept(model, config, prompt.select(slice(0, number)), most) for number in (1, 2))
     return held, two - one
 
 
-def _kept(model: AnyModel, config: RunConfig, prompt: Prompt) -> int:
+def _kept(model: AnyModel, config: RunConfig, prompt: Prompt, most: int | None) -> int:
     """Bytes of the tensors that autograd keeps for the gradient of a step."""
     sizes = sizes_at(config, config.steps - 1)
     kept: dict[int, Tensor] = {}  # held on to, so that no two share an address
+    total = 0
 
     def keep(tensor: Tensor) -> Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor
+        nonlocal total
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in kept:
+            kept[storage.data_ptr()] = tensor
+            total += storage.nbytes()
+        if most is not None and total > most:
+            raise ConfigurationError(
+                f"the gradient of one prompt takes more than the {humanize.naturalsize(most)} of "
+                f"memory that {config.device} has: take shorter prompts, or a smaller window."
+            )
         return tensor
 
     low = config.precision == "bfloat16"
@@ -88,7 +124,7 @@ def _kept(model: AnyModel, config: RunConfig, prompt: Prompt) -> int:
             model, prompt, loops=sizes.loops, window=sizes.window, use_kernels=False
         )  # (T, B, n, k)
     del outputs
-    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
+    return total
 
 
 def memory_of(device: torch.device) -> int | None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,8 +73,9 @@ class Trainer:
         self.optimizers.clear()
         loss = torch.zeros((), device=self.device)  # ()
         for part, share in self._parts(self.prompts.at(self.step)):
-            part_loss = share * self._loss(part, sizes)  # ()
-            part_loss.backward()
+            with _compiling(self.config):
+                part_loss = share * self._loss(part, sizes)  # ()
+                part_loss.backward()
             loss += part_loss.detach()
         loss = self.processes.add_up(self.optimizers.parameters, loss)  # ()
         norm = self.optimizers.clip()  # ()
@@ -200,6 +201,20 @@ def available(name: str) -> torch.device:
             f"device is {name!r}, which is not here: take 'cpu', or a machine that has it."
         ) from error
     return device
+
+
+@contextmanager
+def _compiling(config: RunConfig) -> Iterator[None]:
+    """Say in a sentence that torch cannot compile here, as where there is no C++ compiler."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not config.compile or not type(error).__module__.startswith("torch._"):
+            raise
+        reason = str(error).split("\n")[0].rstrip(".")
+        raise ConfigurationError(
+            f"torch cannot compile the model here ({reason}): set compile=false."
+        ) from error
 
 
 def _questions(prompt: Prompt) -> int:
