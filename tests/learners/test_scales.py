@@ -131,11 +131,11 @@ def features(learner: Any, dims: int) -> Callable[..., Any]:
 def first_network(learner: Any, dims: int) -> Any:
     prompt = il.Prompt(xs=torch.ones(1, 1, dims).double(), ys=torch.ones(1, 1, 1).double())
     start = learner.init(prompt).parameters
-    layers = (
+    hidden, output = (
         [[Fraction(v) for v in row] for row in layer[0, 0].tolist()]
         for layer in (start.hidden, start.output)
     )
-    return exact.network(*layers, learner.steps, learner.learning_rate)
+    return exact.network(hidden, output, learner.steps, learner.learning_rate)
 
 
 def matern52(r: Any) -> Any:

@@ -9,10 +9,10 @@ from innerloop.core.chunks import map_prompts, rows_within_budget
 from innerloop.core.config import STRICT
 from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
-from innerloop.learners.lasso import PENALTIES, SWALLOWED
+from innerloop.learners.lasso import PENALTIES, SPAN, SWALLOWED
 from innerloop.learners.lasso_path import settle
 from innerloop.learners.prefix import LinearLearner, tensor_bytes
-from innerloop.learners.units import largest_inputs, output_units, powers_of_two
+from innerloop.learners.units import input_units, output_units, powers_of_two
 
 REPAIRS = 2
 """Paths from the weights of the one before, which takes out the rounding of the long first one."""
@@ -41,9 +41,10 @@ class ElasticNet(LinearLearner[Tensor]):
     def _solve(self, prompt: Prompt) -> Tensor:
         examples, dims = prompt.points - 1, prompt.dims
         squared = self.penalty * (1 - self.ratio)  # of |w|^2 / 2
-        # The unit of the inputs takes in the d more examples, which may outweigh them.
-        sizes = largest_inputs(prompt).clamp(min=squared**0.5)  # (B,)
-        units = powers_of_two(sizes).repeat_interleave(prompt.outputs)  # (N,), N = B k
+        # The unit takes in the d more examples, which may outweigh the others.
+        own = input_units(self.name, prompt, span=SPAN)  # (B,)
+        units = torch.maximum(own, powers_of_two(own.new_tensor(squared**0.5)))  # (B,)
+        units = units.repeat_interleave(prompt.outputs)  # (N,), N = B k
         of_outputs = output_units(prompt).flatten()  # (N,)
         xs = prompt.xs[:, :-1].double().repeat_interleave(prompt.outputs, dim=0)  # (N, m, d)
         ys = prompt.ys[:, :-1].double().mT.flatten(0, 1)  # (N, m), m = n - 1
@@ -68,6 +69,6 @@ class ElasticNet(LinearLearner[Tensor]):
         if examples:
             for _ in range(1 + REPAIRS):
                 weights = settle(inputs, outputs, weight, weights)  # (N m, d)
-        weights = weights.unflatten(0, (-1, examples)) * (of_outputs / units)[:, None, None]
         solved = weights.reshape(prompt.batch, prompt.outputs, examples, dims)  # (B, k, m, d)
+        solved = solved * (of_outputs / units).reshape(prompt.batch, prompt.outputs, 1, 1)
         return torch.nn.functional.pad(solved, (0, 0, 1, 0)).permute(0, 2, 3, 1)

@@ -59,20 +59,24 @@ class NearestNeighbors(OneShot):
         sizes = [values.abs().flatten(1).amax(dim=1) for values in (xs, asked)]  # (B,) each
         units = powers_of_two(torch.maximum(*sizes))[:, None, None]  # (B, 1, 1)
         xs, asked = xs / units, asked / units[..., None]  # (B, n, d), (B, n, q, d)
+        careful = _has_small(xs) or _has_small(asked)
         answers = ys.new_zeros(*asked.shape[:3], prompt.outputs)  # (B, n, q, k)
         for first in range(0, prompt.points, number):
             last = min(first + number, prompt.points)
             seen = slice(0, last - 1)  # the examples of the longest prefix of the block
             if last > 1:
                 answers[:, first:last] = self._answer(
-                    asked[:, first:last], xs[:, seen], ys[:, seen], first
+                    asked[:, first:last], xs[:, seen], ys[:, seen], first, careful=careful
                 )
         return answers
 
-    def _answer(self, asked: Tensor, xs: Tensor, ys: Tensor, first: int) -> Tensor:
+    def _answer(
+        self, asked: Tensor, xs: Tensor, ys: Tensor, first: int, *, careful: bool
+    ) -> Tensor:
         """Answers (R, p, q, k) to questions (R, p, q, d) at the prefixes first .. first + p - 1."""
         rows, prefixes, number, dims = asked.shape
-        distances = _distances(asked.reshape(rows, prefixes * number, dims), xs)  # (R, p q, m)
+        questions = asked.reshape(rows, prefixes * number, dims)  # (R, p q, d)
+        distances = _distances(questions, xs, careful=careful)  # (R, p q, m)
         distances = distances.reshape(rows, prefixes, number, -1)  # (R, p, q, m)
         length = torch.arange(first, first + prefixes, device=xs.device)  # (p,)
         unseen = torch.arange(xs.shape[1], device=xs.device) >= length[:, None]  # (p, m)
@@ -94,10 +98,12 @@ class NearestNeighbors(OneShot):
         return torch.where(nearest.isfinite(), ratio, 0.0)
 
 
-def _distances(first: Tensor, second: Tensor) -> Tensor:
-    """The Euclidean distances (R, a, b) of points (R, a, d) and (R, b, d), none beyond about 1."""
-    smallest = min(_smallest_size(points) for points in (first, second))
-    if smallest >= _SMALL:
+def _distances(first: Tensor, second: Tensor, *, careful: bool) -> Tensor:
+    """The Euclidean distances (R, a, b) of points (R, a, d) and (R, b, d).
+
+    Carefully where squares may underflow, which takes d times the memory.
+    """
+    if not careful:
         # From differences: the expanded square would leave 1e-8 between equal points.
         return torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist")
     differences = (first[:, :, None] - second[:, None]).abs()  # (R, a, b, d)
@@ -106,9 +112,10 @@ def _distances(first: Tensor, second: Tensor) -> Tensor:
     return (differences / largest).norm(dim=3) * largest[..., 0]
 
 
-def _smallest_size(values: Tensor) -> float:
-    """The smallest size of the numbers that are not zero."""
-    return float(torch.where(values == 0, torch.inf, values.abs()).amin())
+def _has_small(values: Tensor) -> bool:
+    """Whether there are numbers, other than zero, whose squares are out of range."""
+    small = values.abs() < _SMALL  # (..)
+    return bool(small.any()) and bool((small & (values != 0)).any())
 
 
 def _smallest(values: Tensor, number: int) -> tuple[Tensor, Tensor]:

@@ -41,7 +41,7 @@ class OnlineGradientDescent(LinearLearner[Tensor]):
         penalty = torch.full_like(xs[..., 0], self.penalty)  # (B, n)
         if self.step_size is None:
             # Each example in a unit of its own: the square of an extreme input is out of range.
-            units = powers_of_two(torch.linalg.vector_norm(xs, torch.inf, dim=2))  # (B, n)
+            units = powers_of_two(xs.abs().amax(dim=2))  # (B, n)
             xs, ys = xs / units[..., None], ys / units[..., None]  # (B, n, d), (B, n, k)
             penalty = penalty / units / units  # (B, n)
         rates = self._rates(xs)  # (B, n)

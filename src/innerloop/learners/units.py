@@ -23,11 +23,6 @@ def powers_of_two(sizes: Tensor) -> Tensor:
     return torch.where(extreme, torch.ldexp(torch.ones_like(sizes), exponents), 1.0)
 
 
-def largest_inputs(prompt: Prompt) -> Tensor:
-    """The largest number of each prompt's examples: (B,) in float64, zero without examples."""
-    return _row_sizes(prompt).amax(dim=1)
-
-
 def input_units(name: str, prompt: Prompt, *, span: float) -> Tensor:
     """The unit of each prompt's examples: (B,) in float64.
 
@@ -70,6 +65,6 @@ def in_units(xs: Tensor, units: Tensor) -> Tensor:
 
 def _row_sizes(prompt: Prompt) -> Tensor:
     """The largest number of each example, (B, n) in float64; zero for the question at the end."""
-    sizes = torch.linalg.vector_norm(prompt.xs.detach(), torch.inf, dim=2).double()  # (B, n)
+    sizes = prompt.xs.abs().amax(dim=2).double()  # (B, n); ten times as fast as vector_norm
     sizes[:, -1] = 0
     return sizes
