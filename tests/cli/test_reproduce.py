@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from innerloop.cli import reproduce as verb
 from innerloop.cli import studies as listing
+from innerloop.cli.console import Console
 from innerloop.cli.jobs_progress import QUIET, headline, progress_lines, shown_progress
 from innerloop.engine.board import Progress
 from innerloop.studies import table

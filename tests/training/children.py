@@ -96,6 +96,7 @@ def train_and_die_in_a_line(root: Path, text: str, line: int) -> None:
 
     def write(self: _Session, row: dict[str, Any]) -> None:
         if next(written, None) is None:
+            assert self.metrics is not None
             self.metrics.write(json.dumps(row)[:9].encode())
             self.metrics.flush()
             die()

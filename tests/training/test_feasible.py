@@ -45,7 +45,7 @@ def test_the_limit_is_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_gradient_needs_grows_with_what_it_goes_through() -> None:
-    def kept(config: RunConfig) -> int:
+    def kept(config: RunConfig) -> float:
         return bytes_per_prompt(config)[1]
 
     tokens, width = 2 * 5, 8
