@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from innerloop.analysis.intervals import CONFIDENCE, DRAWS
 from innerloop.core.files import write_atomically
+from innerloop.studies.real_tables import ASKED
 from innerloop.studies.rivals import BASELINE
 
 Array = NDArray[np.float64]
@@ -74,7 +75,15 @@ def write_comparison(found: pd.DataFrame, folder: Path) -> Path:
 
 def as_markdown(ranks: pd.DataFrame, over: pd.DataFrame) -> str:
     """Tables of mean ranks, and the places where a method is surely worse than a constant."""
-    lines = ["# Estimators on tables of few rows", ""]
+    number = over.groupby("kind", sort=False)["table"].nunique()
+    tables = " and ".join(f"{each} of {kind}" for kind, each in number.items())
+    lines = [
+        "# Estimators on tables of few rows", "",
+        f"Tables: {tables}. In each split, examples and up to {ASKED} questions are drawn anew, "
+        "the same for all methods; the others are scikit-learn's, linear models and neighbours "
+        "tuned by cross-validation. `innerloop compare-tables` writes this page.", "",
+        "![Mean ranks by the number of rows](ranks.png)", "",
+    ]  # fmt: skip
     for kind, part in ranks.groupby("kind", sort=False):
         measure = "mean square / variance" if kind == "regression" else "share of wrong classes"
         lines += [
