@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help install demo test slow check format bench docs notebooks clean
+.PHONY: help install demo test slow check format bench soak docs notebooks clean
 
 help:
 	@echo "make demo    train a looped transformer and draw what it has learned (into demo/)"
@@ -12,6 +12,7 @@ help:
 	@echo "make check   ruff and pyright"
 	@echo "make format  let ruff format and mend"
 	@echo "make bench   speeds as ratios against plain implementations"
+	@echo "make soak    long campaigns of faults; some hours"
 	@echo "make docs    build the documentation's site (site/index.html); warnings are errors"
 	@echo "make notebooks   run the tutorials of examples/, and write their notebooks"
 	@echo "make clean   remove the environment and caches"
@@ -43,6 +44,11 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+# One line per campaign.
+soak: $(STAMP)
+	$(BIN)/python -m tests.soak flips 1000
+	$(BIN)/python -m tests.soak kills 200
 
 # Without the theme's advertisement of its successor.
 docs: $(STAMP)
