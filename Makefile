@@ -57,8 +57,11 @@ audit:
 	build/audit/bin/pip-audit --disable-pip --require-hashes -r requirements.lock
 
 FUZZ ?= 5000
+# One line per campaign.
 soak: $(STAMP)
 	$(BIN)/python -m tests.fuzz --command-lines $(FUZZ) --configurations $(FUZZ)
+	$(BIN)/python -m tests.soak flips 1000
+	$(BIN)/python -m tests.soak kills 200
 	$(BIN)/python -m tests.training.soak 20000
 
 # Without the theme's advertisement of its successor.

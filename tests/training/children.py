@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -48,6 +49,17 @@ def _hold_lock(folder: Path, there: Connection) -> None:
 def die() -> None:
     """End at once, as by `kill -9`."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def train_slowly(root: Path, text: str) -> None:
+    """Train a configuration, slowly enough that a kill finds it at work."""
+    torch.set_num_threads(1)
+
+    def stop() -> bool:
+        time.sleep(0.03)
+        return False
+
+    Store(root).train(RunConfig.model_validate_json(text), stop=stop)
 
 
 def train_and_die_before_step(root: Path, text: str, steps: int) -> None:
