@@ -5,6 +5,7 @@ import os
 import pickle
 import secrets
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,9 @@ from innerloop.data.folder import VARIABLE as DATA
 from innerloop.engine.job import End, Job, PortableWork, Work, in_words
 from innerloop.engine.node import LOOK, Mailbox, Order, carry_out, read_end, versions
 from innerloop.engine.workers import Workers
+
+_PATIENCE = 10.0
+"""Seconds in which the head of a cluster must answer."""
 
 
 class RayCluster(Config):
@@ -199,21 +203,36 @@ def _connect(ray: ModuleType, address: str) -> bool:
     """Connect this process to a cluster; whether it was not connected before."""
     if ray.is_initialized():
         return False
-    if address.startswith("ray://"):
-        raise ConfigurationError(
-            f"address is {address!r}, of a client outside the cluster: run this on one of its "
-            "nodes, and give host:port of its head, or nothing."
-        )
+    if address != "auto":
+        _require_head(address)
     # Ray puts its own handler in the place of the one that saves.
     before = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise InnerloopError(
-            f"there is no Ray cluster at {address!r}: start one by `ray start --head`, or give the "
-            "address of its head."
-        ) from error
+        raise _no_cluster(address) from error
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)
     return True
+
+
+def _require_head(address: str) -> None:
+    """Refuse an address where nobody listens: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal():  # ray://.. is for clients outside
+        raise ConfigurationError(
+            f"address is {address!r}, expected host:port of the cluster's head: run this on one of "
+            "its nodes."
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address) from error
+
+
+def _no_cluster(address: str) -> InnerloopError:
+    return InnerloopError(
+        f"there is no Ray cluster at {address!r}: start one by `ray start --head`, or give the "
+        "address of its head."
+    )
