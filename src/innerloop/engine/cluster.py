@@ -65,7 +65,6 @@ class OnRay(Workers):
         )
         self._running: dict[Any, _Attempt] = {}
         """By the reference of its end."""
-        self._refused: list[tuple[Job, End]] = []
         self._signs: dict[Path, str] = {}
         self._begun = 0
 
@@ -86,11 +85,7 @@ class OnRay(Workers):
 
     def begin(self, job: Job) -> None:
         """Submit it; Ray chooses the node, unless the job is tied to files of this one."""
-        try:
-            order = self._order(job.work)
-        except Exception as error:  # it has a part that no other process could find
-            self._refused.append((job, End("failed", in_words(error))))
-            return
+        order = self._order(job.work)
         task = self._ray.remote(carry_out).options(
             num_returns=2,
             max_retries=self._cluster.retries,
@@ -129,18 +124,25 @@ class OnRay(Workers):
 
     def wait(self, look: Callable[[], None]) -> list[tuple[Job, End]]:
         """Wait until a job ends, or it is time to look at all of them."""
-        ended, self._refused = self._refused, []
-        if ended or not self._running:
-            return ended
         self._ray.wait([*self._running], timeout=LOOK)
         known = {attempt.order.number: attempt.job for attempt in self._running.values()}
-        for number, (share, doing) in self._ray.get(self._mailbox.read.remote()).items():
+        for number, (share, doing) in self._asked(self._mailbox.read.remote()).items():
             if number in known:
                 known[number].share, known[number].doing = share, doing
         with suppress(ConfigurationError):  # a node that has gone may come back
             self.number = self._room()
         ready, _ = self._ray.wait([*self._running], num_returns=len(self._running), timeout=0)
         return [self._take(end) for end in ready]
+
+    def _asked(self, answer: Any) -> Any:
+        """An answer of the mailbox, which is gone only where the head or this node is."""
+        try:
+            return self._ray.get(answer)
+        except self._ray.exceptions.RayError as error:
+            raise InnerloopError(
+                "the Ray cluster has gone: start it again, and give the same command again; runs "
+                "go on from their last checkpoints."
+            ) from error
 
     def _take(self, end: Any) -> tuple[Job, End]:
         """A job that has ended, and how, with its files in their place."""
@@ -163,7 +165,7 @@ class OnRay(Workers):
 
     def halt(self) -> None:
         """Say so in the mailbox, and call back what no node has begun."""
-        self._ray.get(self._mailbox.halt.remote())
+        self._asked(self._mailbox.halt.remote())
         for end, attempt in self._running.items():
             if attempt.job.doing == "queued":
                 self._ray.cancel(end)
@@ -171,10 +173,11 @@ class OnRay(Workers):
     def close(self) -> None:
         """Halt, wait for what was running, and leave the cluster as it was."""
         try:
-            self.halt()
-            for end in [*self._running]:
-                self._take(end)
-            self._ray.kill(self._mailbox)
+            with suppress(InnerloopError):  # of a cluster that has gone nothing is left to wait for
+                self.halt()
+                for end in [*self._running]:
+                    self._take(end)
+                self._ray.kill(self._mailbox)
         finally:
             for home, text in self._signs.items():
                 _sign_in(home, text).unlink(missing_ok=True)
