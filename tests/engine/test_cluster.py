@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from innerloop.core.errors import ConfigurationError
+from innerloop.core.errors import ConfigurationError, InnerloopError
 from innerloop.engine.board import Progress
 from innerloop.engine.cluster import RayCluster
 from innerloop.engine.run import run_jobs
@@ -20,8 +20,7 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'innerloop[
 
 pytestmark = [
     pytest.mark.slow,
-    # Of Ray itself, which leaves a few things open.
-    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning"),  # of Ray itself
 ]
 
 BASE = recipe("looped-linear", scale="smoke", steps=12, batch=4, log_every=1, save_every=5)
@@ -125,6 +124,13 @@ def test_failures_say_why(cluster: Any, tmp_path: Path) -> None:
     assert ended["bad"] == "it cannot be done: do something else."
     assert "killed twice" in ended["dies"]
     assert len((tmp_path / "dies").read_text().split()) == 2
+
+
+@pytest.mark.parametrize("address", ["ray://head:10001", "head", "head:x", "127.0.0.1:1"])
+def test_an_address_where_no_cluster_is_is_refused_at_once(address: str, tmp_path: Path) -> None:
+    with pytest.raises(InnerloopError, match="address"):
+        grid(tmp_path).run(cluster=RayCluster(address=address))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import os
 import pickle
 import secrets
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,9 @@ from innerloop.data.folder import VARIABLE as DATA
 from innerloop.engine.job import End, Job, PortableWork, Work, in_words
 from innerloop.engine.node import LOOK, Mailbox, Order, carry_out, read_end, versions
 from innerloop.engine.workers import Workers
+
+_PATIENCE = 10.0
+"""Seconds in which the head of a cluster must answer."""
 
 
 class RayCluster(Config):
@@ -61,7 +65,6 @@ class OnRay(Workers):
         )
         self._running: dict[Any, _Attempt] = {}
         """By the reference of its end."""
-        self._refused: list[tuple[Job, End]] = []
         self._signs: dict[Path, str] = {}
         self._begun = 0
 
@@ -82,11 +85,7 @@ class OnRay(Workers):
 
     def begin(self, job: Job) -> None:
         """Submit it; Ray chooses the node, unless the job is tied to files of this one."""
-        try:
-            order = self._order(job.work)
-        except Exception as error:  # it has a part that no other process could find
-            self._refused.append((job, End("failed", in_words(error))))
-            return
+        order = self._order(job.work)
         task = self._ray.remote(carry_out).options(
             num_returns=2,
             max_retries=self._cluster.retries,
@@ -125,18 +124,25 @@ class OnRay(Workers):
 
     def wait(self, look: Callable[[], None]) -> list[tuple[Job, End]]:
         """Wait until a job ends, or it is time to look at all of them."""
-        ended, self._refused = self._refused, []
-        if ended or not self._running:
-            return ended
         self._ray.wait([*self._running], timeout=LOOK)
         known = {attempt.order.number: attempt.job for attempt in self._running.values()}
-        for number, (share, doing) in self._ray.get(self._mailbox.read.remote()).items():
+        for number, (share, doing) in self._asked(self._mailbox.read.remote()).items():
             if number in known:
                 known[number].share, known[number].doing = share, doing
         with suppress(ConfigurationError):  # a node that has gone may come back
             self.number = self._room()
         ready, _ = self._ray.wait([*self._running], num_returns=len(self._running), timeout=0)
         return [self._take(end) for end in ready]
+
+    def _asked(self, answer: Any) -> Any:
+        """An answer of the mailbox, which is gone only where the head or this node is."""
+        try:
+            return self._ray.get(answer)
+        except self._ray.exceptions.RayError as error:
+            raise InnerloopError(
+                "the Ray cluster has gone: start it again, and give the same command again; runs "
+                "go on from their last checkpoints."
+            ) from error
 
     def _take(self, end: Any) -> tuple[Job, End]:
         """A job that has ended, and how, with its files in their place."""
@@ -159,7 +165,7 @@ class OnRay(Workers):
 
     def halt(self) -> None:
         """Say so in the mailbox, and call back what no node has begun."""
-        self._ray.get(self._mailbox.halt.remote())
+        self._asked(self._mailbox.halt.remote())
         for end, attempt in self._running.items():
             if attempt.job.doing == "queued":
                 self._ray.cancel(end)
@@ -167,10 +173,11 @@ class OnRay(Workers):
     def close(self) -> None:
         """Halt, wait for what was running, and leave the cluster as it was."""
         try:
-            self.halt()
-            for end in [*self._running]:
-                self._take(end)
-            self._ray.kill(self._mailbox)
+            with suppress(InnerloopError):  # of a cluster that has gone nothing is left to wait for
+                self.halt()
+                for end in [*self._running]:
+                    self._take(end)
+                self._ray.kill(self._mailbox)
         finally:
             for home, text in self._signs.items():
                 _sign_in(home, text).unlink(missing_ok=True)
@@ -199,21 +206,36 @@ def _connect(ray: ModuleType, address: str) -> bool:
     """Connect this process to a cluster; whether it was not connected before."""
     if ray.is_initialized():
         return False
-    if address.startswith("ray://"):
-        raise ConfigurationError(
-            f"address is {address!r}, of a client outside the cluster: run this on one of its "
-            "nodes, and give host:port of its head, or nothing."
-        )
+    if address != "auto":
+        _require_head(address)
     # Ray puts its own handler in the place of the one that saves.
     before = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise InnerloopError(
-            f"there is no Ray cluster at {address!r}: start one by `ray start --head`, or give the "
-            "address of its head."
-        ) from error
+        raise _no_cluster(address) from error
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)
     return True
+
+
+def _require_head(address: str) -> None:
+    """Refuse an address where nobody listens: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal():  # ray://.. is for clients outside
+        raise ConfigurationError(
+            f"address is {address!r}, expected host:port of the cluster's head: run this on one of "
+            "its nodes."
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address) from error
+
+
+def _no_cluster(address: str) -> InnerloopError:
+    return InnerloopError(
+        f"there is no Ray cluster at {address!r}: start one by `ray start --head`, or give the "
+        "address of its head."
+    )

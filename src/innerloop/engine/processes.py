@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from innerloop.engine.job import End, Job, Work, attempt, in_words
+from innerloop.engine.job import End, Job, Work, attempt
 from innerloop.engine.workers import Workers
 
 _LOOK = 0.3
@@ -34,15 +34,10 @@ class Processes(Workers):
         """No process is started yet."""
         self.number = number
         self._all: list[_Process] = []
-        self._refused: list[tuple[Job, End]] = []
 
     def begin(self, job: Job) -> None:
         """Give the job to a process that has none, or to a new one."""
-        try:
-            order = pickle.dumps(job.work)
-        except Exception as error:  # it has a part that no other process could find
-            self._refused.append((job, End("failed", in_words(error))))
-            return
+        order = pickle.dumps(job.work)
         idle = next((process for process in self._all if process.job is None), None)
         if idle is None:
             self._all.append(idle := _Process())
@@ -50,9 +45,8 @@ class Processes(Workers):
 
     def wait(self, look: Callable[[], None]) -> list[tuple[Job, End]]:
         """Wait until a process says something or ends, or it is time to look at all of them."""
-        ended, self._refused = self._refused, []
-        if not ended:
-            connection.wait([sign for process in self._all for sign in process.signs], _LOOK)
+        connection.wait([sign for process in self._all for sign in process.signs], _LOOK)
+        ended: list[tuple[Job, End]] = []
         for process in [*self._all]:
             ended += process.hear()
             if process.gone:
@@ -124,9 +118,11 @@ class _Process:
     def close(self) -> None:
         """Wait for the end of the process."""
         self.orders.close()
-        with suppress(EOFError, OSError):  # until it ends: a full pipe would hold it up
-            while True:
-                self.reports.recv_bytes()
+        with suppress(EOFError, OSError):  # it has closed its end
+            while self._process.is_alive():
+                connection.wait(self.signs)
+                while self.reports.poll():  # a full pipe would hold it up
+                    self.reports.recv_bytes()
         self._process.join()
         self.reports.close()
         self._process.close()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from innerloop.engine.board import Board, Progress
 from innerloop.engine.cluster import OnRay, RayCluster
-from innerloop.engine.job import Job, Stop
+from innerloop.engine.job import End, Job, Stop, in_words
 from innerloop.engine.processes import Processes
 from innerloop.engine.workers import Here, Workers
 
@@ -46,8 +46,12 @@ def _run(board: Board, workers: Workers, stop: Stop, look: Callable[[], None]) -
                 halted = True
                 workers.halt()
             while not halted and running < workers.number and (job := board.next()) is not None:
-                job.state, running = "running", running + 1
-                workers.begin(job)
+                job.state = "running"
+                try:
+                    workers.begin(job)
+                    running += 1
+                except Exception as error:  # it has a part that no other process could find
+                    yield from board.finish(job, End("failed", in_words(error)))
             look()
             if not running:
                 return

@@ -14,7 +14,7 @@ class Workers(ABC):
 
     @abstractmethod
     def begin(self, job: Job) -> None:
-        """Begin a job; there are fewer than `number` that have been begun and have not ended."""
+        """Begin a job; fewer than `number` are running. What it raises is why the job failed."""
 
     @abstractmethod
     def wait(self, look: Callable[[], None]) -> list[tuple[Job, End]]:
