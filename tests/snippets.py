@@ -70,7 +70,8 @@ def all_blocks(page: str) -> Iterator[Block]:
 
 def commands(page: str) -> list[list[str]]:
     """The words of every command of a page that calls innerloop."""
-    lines = [line for block in blocks(page, "sh") for line in block.text.splitlines()]
+    texts = [block.text.replace("\\\n", " ") for block in blocks(page, "sh")]  # a line may go on
+    lines = [line for text in texts for line in text.splitlines()]
     words = [shlex.split(line, comments=True) for line in lines]
     return [line[1:] for line in words if line[:1] == ["innerloop"]]
 

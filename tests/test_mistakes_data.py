@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import innerloop as il
 from innerloop.core.errors import InnerloopError
+from innerloop.models.checkpoint import weights_file
 
 ONES = torch.ones(2, 3, 1)
 NAN = torch.full_like(ONES, torch.nan)
@@ -82,6 +83,6 @@ def test_weights_that_are_not_finite_are_refused(bad: float, tmp_path: Path) -> 
     run = il.train(recipe(steps=2), store=tmp_path)
     weights = load_file(run.path / "weights.safetensors")
     next(iter(weights.values())).view(-1)[0] = bad
-    save_file(weights, run.path / "weights.safetensors")
+    (run.path / "weights.safetensors").write_bytes(weights_file(weights))
     with pytest.raises(InnerloopError, match="holds NaN or infinity, with which no model predicts"):
         run.model()

@@ -7,10 +7,11 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from innerloop.circuits import NAMES, compile
 from innerloop.models import load
+from innerloop.models.checkpoint import weights_file
 from innerloop.studies.circuits import TABLE
 from tests.cli.command import run
 
@@ -139,7 +140,7 @@ def test_a_perturbed_file_is_caught(capsys: pytest.CaptureFixture[str], folder: 
     matrix = weights["backbone.blocks.0.attention.outward.weight"]  # (D, h s)
     row, column = (int(index) for index in matrix.nonzero()[0])
     matrix[row, column] += 1e-6
-    save_file(weights, path)
+    path.write_bytes(weights_file(weights))
     numbers = folder.parent / "numbers.json"
     code, out, _ = run(capsys, "verify", str(folder), "--json", str(numbers))
     assert code == 1

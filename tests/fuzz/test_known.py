@@ -24,7 +24,7 @@ LINES: list[tuple[tuple[str, ...], str]] = [
     (("import", LONG, "--from", "garg", "--heads", "1", "-o", "out"), "File name too long"),
     ((*TRAIN, "threads=1000000"), "less than or equal to 1024"),
     (("bench", "looped-linear", "--threads", "100000000"), "1024"),
-    ((*TRAIN, "model.backbone.width=1000000"), "parameters would take about"),
+    ((*TRAIN, "model.backbone.width=1000000"), "numbers would take about"),
     ((*TRAIN, "points=1000000000"), "points=1000000000, in the 512 held-out prompts"),
     ((*TRAIN, "batch=100000000"), "batch=100000000 accumulate=1 would take about"),
     ((*TRAIN, f"task.dims={10**20}"), "dims is too large"),
@@ -73,4 +73,4 @@ def test_a_wrong_configuration_is_one_sentence(
 
 def test_brackets_that_never_close_are_one_sentence() -> None:
     ending = check_configuration(b"[" * 200_000, ("evaluate", "run"))
-    assert "is not JSON" in ending.errors
+    assert "nested too deeply" in ending.errors

@@ -189,7 +189,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
         change(extra=lambda old: old), r"weights\.safetensors holds a tensor 'extra'",
     ),
     "two types": (
-        change(readout__bias=lambda old: old.double()), r"bias' .*is float(32|64).*is float",
+        change(readout__bias=lambda old: old.double()), r"is float(32|64) and '.*' is float(32|64)",
     ),
     "integers": (
         change(readout__bias=lambda old: old.long()), r"'readout\.bias' in .* is int64",

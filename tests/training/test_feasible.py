@@ -72,7 +72,7 @@ def test_a_cpu_has_memory_and_what_is_unknown_has_none() -> None:
             {"model": {"backbone": {**LOOP, "width": 10**6}}},
             "numbers would take about .* of mem",
         ),
-        ({"model": {"backbone": {**LOOP, "layers": 10**6}}}, "more than 20,000 tensors"),
+        ({"model": {"backbone": {**LOOP, "layers": 10**6}}}, "more than 10,000 tensors"),
         ({"points": 10**9}, "points=1000000000, in the 512 held-out prompts, would take about"),
         ({"batch": 10**8}, "batch=100000000 accumulate=1 would take about"),
         (

@@ -40,7 +40,8 @@ def require_feasible(config: RunConfig) -> None:
     }
     numbers = config.points * (config.task.form.dims + config.task.form.outputs)
     for settings, number in prompts.items():
-        _require_room(settings, 4 * number * numbers, memory, config, "take fewer of them")
+        size = 4 * number * numbers
+        _require_room(settings, size, memory, config, "take fewer prompts, or points")
     _require_room(*_model_bytes(config), memory, config, "make it smaller")
     held, kept = bytes_per_prompt(config, most=memory)
     for settings, size in (
