@@ -32,7 +32,10 @@ from tests.snippets import PAGES, ROOT, all_blocks, blocks, commands, folder_of
 
 WITH_PYTHON = [page for page in PAGES if blocks(page)]
 SLOW = [page for page in WITH_PYTHON if any(block.kind == "slow" for block in blocks(page))]
-NOT_RUN = {"inside.md": "gpt2 stands for a model of yours"}
+NOT_RUN = {
+    "inside.md": "gpt2 stands for a model of yours",
+    "distributed.md": "torchrun starts it",
+}
 """All that is not run, and why."""
 
 Names = dict[str, Any]
