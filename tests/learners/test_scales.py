@@ -384,5 +384,20 @@ def test_right_or_refused(name: str, kind: str) -> None:
         require_right(row, name, row.make(sx, sy), Problem(kind, sx, sy))
 
 
+@pytest.mark.parametrize("name", ROWS)
+def test_the_last_output_is_not_read_however_large(name: str) -> None:
+    learner = ROWS[name].make(1.0, 1.0)
+    changed = OUTPUTS.clone()
+    changed[-1] = 1e308
+    for xs in (PLAIN, 1e10 * PLAIN):
+        answers: list[Any] = []
+        for ys in (OUTPUTS, changed):
+            try:
+                answers.append(il.predict(learner, il.Prompt(xs=xs[None], ys=ys[None])).tolist())
+            except RangeError:
+                answers.append("refused")
+        assert answers[0] == answers[1]
+
+
 def test_every_learner_is_in_the_table() -> None:
     assert {row.name for row in ROWS.values()} == set(il.learners.LEARNERS)

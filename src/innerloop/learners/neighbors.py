@@ -12,12 +12,13 @@ from innerloop.core.config import STRICT
 from innerloop.core.learner import OneShot, Traits
 from innerloop.core.prompt import Prompt
 from innerloop.learners.prefix import require_finite
-from innerloop.learners.units import powers_of_two
 
 _PREFIXES = 16
 """Prefixes answered together: they share the columns of the longest, the rest is masked."""
 _SMALL = 2.0**-400
-"""The size from which on the squares of differences are in the range of float64."""
+"""The size from which on, up to its inverse, squares of differences are in float64's range."""
+_LARGE, _ROOM = 2.0**1000, 2.0**-20
+"""The size from which on numbers are multiplied by the second, so that their sums are in it."""
 _BYTES = 2**21
 """Distances held at once. Far below the memory budget: what stays in the cache is faster."""
 
@@ -56,10 +57,7 @@ class NearestNeighbors(OneShot):
     def _prefixes(self, prompt: Prompt, number: int) -> Tensor:
         """Answers (B, n, q, k), for a number of prefixes at a time."""
         xs, ys, asked = prompt.xs.double(), prompt.ys.double(), prompt.asked.double()
-        sizes = [values.abs().flatten(1).amax(dim=1) for values in (xs, asked)]  # (B,) each
-        units = powers_of_two(torch.maximum(*sizes))[:, None, None]  # (B, 1, 1)
-        xs, asked = xs / units, asked / units[..., None]  # (B, n, d), (B, n, q, d)
-        careful = _has_small(xs) or _has_small(asked)
+        careful = _is_extreme(xs) or _is_extreme(asked)
         answers = ys.new_zeros(*asked.shape[:3], prompt.outputs)  # (B, n, q, k)
         for first in range(0, prompt.points, number):
             last = min(first + number, prompt.points)
@@ -101,21 +99,28 @@ class NearestNeighbors(OneShot):
 def _distances(first: Tensor, second: Tensor, *, careful: bool) -> Tensor:
     """The Euclidean distances (R, a, b) of points (R, a, d) and (R, b, d).
 
-    Carefully where squares may underflow, which takes d times the memory.
+    Carefully where squares may leave the range of float64, which takes d times the memory; then the
+    largest are scaled down.
     """
     if not careful:
         # From differences: the expanded square would leave 1e-8 between equal points.
         return torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist")
+    largest = torch.maximum(first.abs().amax(dim=(1, 2)), second.abs().amax(dim=(1, 2)))  # (R,)
+    units = torch.where(largest > _LARGE, _ROOM, 1.0)[:, None, None]  # (R, 1, 1)
+    first, second = first * units, second * units  # (R, a, d), (R, b, d)
     differences = (first[:, :, None] - second[:, None]).abs()  # (R, a, b, d)
     largest = differences.amax(dim=3, keepdim=True)  # (R, a, b, 1)
     largest = torch.where(largest == 0, 1.0, largest)  # (R, a, b, 1)
     return (differences / largest).norm(dim=3) * largest[..., 0]
 
 
-def _has_small(values: Tensor) -> bool:
+def _is_extreme(values: Tensor) -> bool:
     """Whether there are numbers, other than zero, whose squares are out of range."""
-    small = values.abs() < _SMALL  # (..)
-    return bool(small.any()) and bool((small & (values != 0)).any())
+    sizes = values.abs()  # (..)
+    if float(sizes.amax()) > 1 / _SMALL:
+        return True
+    small = sizes < _SMALL  # (..)
+    return bool(small.any()) and bool((small & (sizes > 0)).any())
 
 
 def _smallest(values: Tensor, number: int) -> tuple[Tensor, Tensor]:

@@ -55,7 +55,9 @@ class Ridge(LinearLearner[Tensor]):
         if bool(small.any()):
             weights[small] = _barely_penalised(xs[small], ys[small], self.penalty)
         # Both ways divide the outputs by the root of the penalty first.
-        huge = ys.abs().amax(dim=(1, 2)) / self.penalty**0.5 > HUGE  # (B,)
+        sizes = ys.abs()  # (B, n, k)
+        sizes[:, -1] = 0  # no prefix has it
+        huge = sizes.amax(dim=(1, 2)) / self.penalty**0.5 > HUGE  # (B,)
         if bool(huge.any()):
             weights[huge] = singular_weights(xs[huge], ys[huge], self.penalty, 0)
         return weights

@@ -15,7 +15,7 @@ from innerloop.core.config import STRICT
 from innerloop.core.learner import OneShot, Traits
 from innerloop.core.prompt import Prompt
 from innerloop.learners.prefix import require_finite
-from innerloop.learners.units import powers_of_two
+from innerloop.learners.units import output_units
 
 Reals = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -55,7 +55,7 @@ class GreedyTree(OneShot):
         if self.signs:
             inputs, asked = np.sign(inputs), np.sign(asked)
         # In units, so that sums of extreme outputs neither overflow nor lose digits.
-        units = powers_of_two(prompt.ys.double().abs().flatten(1).amax(dim=1))[:, None, None]
+        units = output_units(prompt).amax(dim=1)[:, None, None]  # (B, 1, 1)
         outputs = _array(prompt.ys.double() / units)  # (B, n, k)
         answers = np.zeros((*asked.shape[:3], prompt.outputs))  # (B, n, q, k)
         rows = rows_within_budget(8 * prompt.dims * prompt.points**2, at_most=_BYTES)
