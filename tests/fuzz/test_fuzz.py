@@ -14,6 +14,10 @@ from tests.fuzz.command_lines import command_lines, commands
 from tests.fuzz.configurations import files
 from tests.fuzz.sandbox import run_in
 
+# A Ctrl-C may fall into a destructor, or into a callback of the garbage collector, which Python
+# cannot raise it from; the next one comes a second later.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 
 @pytest.mark.parametrize(
     "seeds", [range(15), pytest.param(range(15, 115), marks=pytest.mark.slow)], ids=["few", "many"]

@@ -100,13 +100,15 @@ def _distances(first: Tensor, second: Tensor, *, careful: bool) -> Tensor:
     """The Euclidean distances (R, a, b) of points (R, a, d) and (R, b, d).
 
     Carefully where squares may leave the range of float64, which takes d times the memory; then the
-    largest are scaled down.
+    largest are scaled down, and those that are all tiny up, which is as good: only ratios count.
     """
     if not careful:
         # From differences: the expanded square would leave 1e-8 between equal points.
         return torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist")
     largest = torch.maximum(first.abs().amax(dim=(1, 2)), second.abs().amax(dim=(1, 2)))  # (R,)
-    units = torch.where(largest > _LARGE, _ROOM, 1.0)[:, None, None]  # (R, 1, 1)
+    units = torch.ones_like(largest)  # (R,)
+    units = units.masked_fill(largest > _LARGE, _ROOM).masked_fill(largest < _SMALL, 1 / _SMALL)
+    units = units[:, None, None]  # (R, 1, 1)
     first, second = first * units, second * units  # (R, a, d), (R, b, d)
     differences = (first[:, :, None] - second[:, None]).abs()  # (R, a, b, d)
     largest = differences.amax(dim=3, keepdim=True)  # (R, a, b, 1)
