@@ -1,14 +1,24 @@
 """The base of every configuration: frozen, and closed to keys that it does not know."""
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, FiniteFloat, model_validator
 
 from innerloop.core.arguments import LARGEST
 from innerloop.core.errors import unknown
 
 STRICT = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 """For pydantic dataclasses: learners are built with positional arguments, which models refuse."""
+
+
+def _in_float32(value: float) -> float:
+    if abs(value) > 3e38:
+        raise ValueError("expected a number that float32 has, up to 3e38")
+    return value
+
+
+Float32 = Annotated[FiniteFloat, AfterValidator(_in_float32)]
+"""A number that models are trained with: torch refuses larger ones, and does not say which."""
 
 
 class Config(BaseModel):

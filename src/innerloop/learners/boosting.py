@@ -32,9 +32,9 @@ class Boosting(OneShot):
     """
 
     rounds: int = Field(default=50, ge=1, description="trees, one after the other")
-    depth: int = Field(default=4, ge=1, description="the most levels of a tree")
+    depth: int = Field(default=4, ge=1, le=1000, description="the most levels of a tree")
     learning_rate: float = Field(
-        default=0.1, gt=0, le=1, description="what each tree is multiplied by"
+        default=0.1, ge=1e-9, le=1, description="what each tree is multiplied by"
     )
     signs: bool = Field(default=False, description="see only the signs of the inputs")
     traits = Traits(order_invariant=True)

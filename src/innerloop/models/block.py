@@ -6,11 +6,11 @@ Shapes, beside those of a prompt: T tokens, D width, h heads, s head size, H hid
 from typing import Literal
 
 import torch
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from innerloop.core.config import Config
+from innerloop.core.config import Config, Float32
 from innerloop.models.attention import Attention
 from innerloop.models.hidden import Hidden, Visible
 
@@ -49,10 +49,10 @@ class BlockShape(Config):
     mask: Literal["causal", "full"] = Field(
         default="causal", description="which tokens a token sees"
     )
-    score_scale: FiniteFloat | None = Field(
+    score_scale: Float32 | None = Field(
         default=None, description="factor of the scores; None: 1 / sqrt(head size)"
     )
-    divisor: FiniteFloat | None = Field(
+    divisor: Float32 | None = Field(
         default=None,
         gt=0,
         description="of ReLU and linear attention; None: the number of tokens that are seen",

@@ -14,10 +14,11 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 import torch
-from pydantic import Field, FiniteFloat
+from pydantic import Field
 from torch import Tensor, nn
 
 from innerloop.core.components import Components, Place, Tap
+from innerloop.core.config import Float32
 from innerloop.core.errors import PromptError
 from innerloop.core.iterate import iterate
 from innerloop.core.learner import Traits
@@ -35,7 +36,7 @@ class LinearLoopedConfig(ModelSettings):
     )
     dims: int = Field(ge=1, description="dimensions of an input")
     loops: int = Field(default=20, ge=1, description="loops that it is trained with")
-    step_size: FiniteFloat = Field(default=0.02, gt=0, description="eta before training")
+    step_size: Float32 = Field(default=0.02, gt=0, description="eta before training")
 
     head: ClassVar[Head] = "regression"
 

@@ -11,6 +11,7 @@ from innerloop.core.errors import ConfigurationError
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import PromptForm, Task
 from innerloop.tasks.draws import normal
+from innerloop.tasks.function import squared
 from innerloop.tasks.representation import Representation, fixed_representation
 
 GAIN = 0.5
@@ -106,7 +107,7 @@ class RepresentationAR(Task):
     def scale(self) -> Tensor:
         """E[y_i^2] by position, from simulated series of a fixed generator; see `unit_moments`."""
         sizes = (self.dims, self.order, self.layers, self.representation_seed)
-        return self.noise**2 * unit_moments(*sizes, self.gain, self.first_variance).values
+        return squared(self.noise) * unit_moments(*sizes, self.gain, self.first_variance).values
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,5 +1,6 @@
 """Tasks that draw a function for each prompt and label inputs with it."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
@@ -7,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from innerloop.core.errors import ConfigurationError
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
 from innerloop.tasks.draws import normal
@@ -79,6 +81,18 @@ def with_noise(values: Tensor, deviation: float, generator: torch.Generator) -> 
     return values + deviation * noise
 
 
+def squared(noise: float) -> float:
+    """The variance of noise; infinity where Python would raise an error."""
+    try:
+        return noise**2
+    except OverflowError:
+        return math.inf
+
+
 def number(value: float) -> Tensor:
-    """A scale that is the same at every position: () in float64."""
+    """A scale that is the same at every position: () in float64; refused where it is infinite."""
+    if not math.isfinite(value):
+        raise ConfigurationError(
+            "E[y^2] of this task is beyond the range of float64: take a smaller noise or variance."
+        )
     return torch.tensor(value, dtype=torch.float64)

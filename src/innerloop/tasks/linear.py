@@ -21,7 +21,7 @@ from innerloop.tasks.covariance import (
     skewed_spectrum,
     stretch,
 )
-from innerloop.tasks.function import FunctionTask, number, with_noise
+from innerloop.tasks.function import FunctionTask, number, squared, with_noise
 
 
 class LinearTask(FunctionTask):
@@ -125,7 +125,7 @@ class LinearRegression(LinearTask):
             trace = float(torch.tensor(self.covariance, dtype=torch.float64).trace())
         else:
             trace = float(self._spectrum().sum())
-        return number(self.prior_variance * trace + self.noise**2)
+        return number(self.prior_variance * trace + squared(self.noise))
 
     def _spectrum(self) -> Tensor:
         """The eigenvalues (d,) of the covariance."""

@@ -14,7 +14,7 @@ from torch.quasirandom import SobolEngine
 
 from innerloop.core.task import PromptForm
 from innerloop.tasks.draws import normal
-from innerloop.tasks.function import FunctionTask, number, with_noise
+from innerloop.tasks.function import FunctionTask, number, squared, with_noise
 
 SLOPE = 0.01
 """Slope of the leaky ReLU below zero."""
@@ -126,4 +126,4 @@ class RepresentationRegression(FunctionTask):
 
     def scale(self) -> Tensor:
         """E[y^2] = E|Phi(x)|^2 + noise^2 = d + noise^2, to the 0.1% of `mean_square`."""
-        return number(self.dims + self.noise**2)
+        return number(self.dims + squared(self.noise))

@@ -22,7 +22,7 @@ from innerloop.core.prompt import Prompt
 from innerloop.core.task import PromptForm, Task
 from innerloop.tasks.covariance import random_bases, skewed_spectrum, stretch
 from innerloop.tasks.draws import normal, signs, uniform
-from innerloop.tasks.function import FunctionTask, with_noise
+from innerloop.tasks.function import FunctionTask, squared, with_noise
 
 Inputs = tuple[Tensor, Tensor | None]
 """Inputs (B, n, d), and one query per prefix (B, n, d), or None to ask x_i."""
@@ -178,7 +178,7 @@ class NoisyOutputs(Shift):
     @property
     def added_noise(self) -> float:
         """The square of its standard deviation."""
-        return self.noise**2
+        return squared(self.noise)
 
     def label(
         self, function: Mapping[str, Tensor], inputs: Tensor, generator: torch.Generator

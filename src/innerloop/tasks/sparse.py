@@ -5,7 +5,7 @@ from pydantic import Field, FiniteFloat, model_validator
 from torch import Tensor
 
 from innerloop.tasks.draws import uniform
-from innerloop.tasks.function import number, with_noise
+from innerloop.tasks.function import number, squared, with_noise
 from innerloop.tasks.linear import LinearTask
 
 
@@ -44,4 +44,4 @@ class SparseLinearRegression(LinearTask):
 
     def scale(self) -> Tensor:
         """E[y^2] = sparsity + noise^2."""
-        return number(self.sparsity + self.noise**2)
+        return number(self.sparsity + squared(self.noise))

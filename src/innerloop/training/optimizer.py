@@ -4,10 +4,10 @@ import math
 from typing import Literal
 
 import torch
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 
-from innerloop.core.config import Config
+from innerloop.core.config import Config, Float32
 from innerloop.models.model import AnyModel
 from innerloop.training.duration import Duration, in_steps
 from innerloop.training.muon import Muon
@@ -23,13 +23,13 @@ class Optimizer(Config):
     kind: Literal["adam", "muon"] = Field(
         default="adam", description="adam for all; muon for hidden matrices, adam for the rest"
     )
-    learning_rate: FiniteFloat = Field(default=1e-4, gt=0, description="of Adam")
-    betas: tuple[FiniteFloat, FiniteFloat] = Field(
+    learning_rate: Float32 = Field(default=1e-4, gt=0, description="of Adam")
+    betas: tuple[Float32, Float32] = Field(
         default=(0.9, 0.999), description="how long Adam's two averages remember"
     )
-    matrix_rate: FiniteFloat = Field(default=0.02, gt=0, description="learning rate of Muon")
-    momentum: FiniteFloat = Field(default=0.95, ge=0, lt=1, description="of Muon")
-    weight_decay: FiniteFloat = Field(
+    matrix_rate: Float32 = Field(default=0.02, gt=0, description="learning rate of Muon")
+    momentum: Float32 = Field(default=0.95, ge=0, lt=1, description="of Muon")
+    weight_decay: Float32 = Field(
         default=0.0, ge=0, description="share of a hidden matrix taken off a step, over its rate"
     )
     warmup: Duration = Field(
@@ -38,7 +38,7 @@ class Optimizer(Config):
     schedule: Literal["constant", "cosine"] = Field(
         default="constant", description="constant, or a cosine to zero over the run"
     )
-    clip: FiniteFloat | None = Field(
+    clip: Float32 | None = Field(
         default=None, gt=0, description="largest norm of the gradient; None: as it is"
     )
 
