@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from innerloop.analysis import drawing
 from innerloop.analysis.intervals import CONFIDENCE, DRAWS
 from innerloop.core.files import write_atomically
 from innerloop.studies.real_tables import ASKED
@@ -136,19 +137,24 @@ def _ends(drawn: Array) -> tuple[Array, Array]:
 
 
 def _draw(ranks: pd.DataFrame, path: Path) -> None:
-    from matplotlib.figure import Figure
-
+    """A panel per kind of output; a method has one colour in both, and so have the linear ones."""
     kinds = list(ranks["kind"].unique())
-    figure = Figure(figsize=(5 * len(kinds), 4), layout="constrained")
-    for place, kind in enumerate(kinds):
-        axes = figure.add_subplot(1, len(kinds), place + 1)
+    figure, panels = drawing.panels(len(kinds), size=(4.6, 3.4), legend=0.6)
+    names = sorted(set(ranks["method"]), key=lambda name: (name != "innerloop", name))
+    linear = [name for name in names if name in ("ridge", "logistic")]
+    colours = dict(zip([n for n in names if n not in linear], drawing.COLOURS, strict=False))
+    numbers = sorted(ranks["rows"].unique())
+    for axes, kind in zip(panels, kinds, strict=True):
         for method, part in ranks[ranks["kind"] == kind].groupby("method"):
-            axes.plot(part["rows"], part["rank"], marker="o", label=method)
-            axes.fill_between(part["rows"], part["rank_low"], part["rank_high"], alpha=0.15)
-        axes.set(xscale="log", xlabel="rows", ylabel="mean rank (1 is best)", title=str(kind))
-        numbers = sorted(ranks["rows"].unique())
+            colour = colours.get(str(method), "0.45")
+            axes.plot(part["rows"], part["rank"], marker="o", color=colour, label=method)
+            axes.fill_between(
+                part["rows"], part["rank_low"], part["rank_high"], color=colour, alpha=0.15
+            )
+        drawing.name(axes, title=str(kind), x="rows", y="mean rank (1 is best)")
+        axes.set_xscale("log")
         axes.set_xticks(numbers, [str(number) for number in numbers])
         axes.minorticks_off()
         axes.invert_yaxis()
-    figure.axes[-1].legend(fontsize="small")
+    drawing.legend(figure, panels, columns=4)
     figure.savefig(path, dpi=120)
