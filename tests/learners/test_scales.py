@@ -387,13 +387,16 @@ def test_right_or_refused(name: str, kind: str) -> None:
 @pytest.mark.parametrize("name", ROWS)
 def test_the_last_output_is_not_read_however_large(name: str) -> None:
     learner = ROWS[name].make(1.0, 1.0)
-    changed = OUTPUTS.clone()
-    changed[-1] = 1e308
-    for xs in (PLAIN, 1e10 * PLAIN):
+    # Several prompts: in a batch, one that is done may go on while others are not.
+    inputs = torch.stack([PROMPTS[kind] for kind in ("plain", "duplicates", "collinear")])
+    ys = OUTPUTS.expand(3, -1, -1)  # (B, n, 1)
+    changed = ys.clone()
+    changed[:, -1] = 1e308
+    for xs in (inputs, 1e20 * inputs):
         answers: list[Any] = []
-        for ys in (OUTPUTS, changed):
+        for outputs in (ys, changed):
             try:
-                answers.append(il.predict(learner, il.Prompt(xs=xs[None], ys=ys[None])).tolist())
+                answers.append(il.predict(learner, il.Prompt(xs=xs, ys=outputs)).tolist())
             except RangeError:
                 answers.append("refused")
         assert answers[0] == answers[1]
