@@ -35,7 +35,10 @@ def campaign(kind: str, seeds: range) -> Tally:
     tally = Tally()
     first = seeds.start
     while first < seeds.stop:
+        known = len(tally.failures)
         first = _part(kind, range(first, min(first + PART, seeds.stop)), tally)
+        for failure in tally.failures[known:]:
+            print(f"\n{failure}\n")
         print(f"{kind}: {first - seeds.start} tried, {len(tally.failures)} failed", flush=True)
     return tally
 
@@ -57,12 +60,9 @@ def _part(kind: str, seeds: range, tally: Tally) -> int:
     return seeds.start + len(ends) + 1
 
 
-def _by_cause(failures: list[str]) -> dict[str, list[str]]:
-    """Failures that end alike."""
-    causes: dict[str, list[str]] = {}
-    for failure in failures:
-        causes.setdefault(failure.rstrip().split("\n")[-1][:200], []).append(failure)
-    return causes
+def _cause(failure: str) -> str:
+    """The last line of a failure, which is the error itself."""
+    return failure.rstrip().split("\n")[-1][:200]
 
 
 def try_part(kind: str, seeds: range, notes: Path) -> None:
@@ -122,10 +122,10 @@ def main() -> None:
     for kind in KINDS:
         number = given[kind.replace("-", "_")]
         tally = campaign(kind, range(given["seed"], given["seed"] + number))
-        for cause, alike in _by_cause(tally.failures).items():
-            print(f"\n{len(alike)} times: {cause}\n{alike[0]}")
+        for cause, times in Counter(map(_cause, tally.failures)).items():
+            print(f"{times} times: {cause}")
         if number:
-            print(f"\n{kind}: {json.dumps(tally.endings)}")
+            print(f"{kind}: {json.dumps(tally.endings)}")
         failed |= bool(tally.failures)
     sys.exit(int(failed))
 
