@@ -36,6 +36,8 @@ LINES: list[tuple[tuple[str, ...], str]] = [
     (("evaluate", "ols", *SMALL, "noise=1e300"), "not finite"),
     (("reproduce", "yang2024/fig2", "--seeds", f"3-{10**20}"), "seeds are"),
     (("reproduce", "yang2024/fig2", "--seeds", "999999999"), "expected at most 1000"),
+    (("identify", "ols", "--task", "tabular-prior", *SMALL), "after the last example"),
+    (("evaluate", "ols", "--task", "representation-ar", f"order={2**62}", *SMALL), "10000"),
     (("compile", "sherman-morrison", "scale=5e-324"), "from 1e-30 to 1e30"),
     (("compile", "newton-softmax", "largest_input=1e30"), "beyond the range of float64"),
     (("compile", "newton-relu", "start=1e300"), "from 1e-30 to 1e30"),

@@ -131,6 +131,11 @@ def pose(
 ) -> Question:
     """What the learner answers on prompts of a task; answers that are not finite are refused."""
     drawn = task.sample(prompts, points, generator=generator)
+    if drawn.queries is not None and drawn.queries.shape[1:3] != (points, 1):
+        raise ConfigurationError(
+            f"{type(task).__name__} asks all its questions after the last example, where learners "
+            "are compared after every one: take a task such as LinearRegression."
+        )
     prompt = drawn.to(device=device, dtype=torch.float64)
     answers = ask(learner, prompt, steps)  # (P, n, k)
     counted, scale = counted_positions(prompt), task.scale_at(points)  # (P, n), (n,)

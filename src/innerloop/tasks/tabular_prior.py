@@ -33,7 +33,9 @@ class TabularPrior(Task):
     """
 
     labels: bool = Field(default=False, description="whether outputs are classes, -1 and 1")
-    questions: int = Field(default=24, ge=1, description="questions after the last example")
+    questions: int = Field(
+        default=24, ge=1, le=1_000_000, description="questions after the last example"
+    )
 
     @property
     def form(self) -> PromptForm:
