@@ -179,6 +179,7 @@ def _transformer(
         # training needs a third fewer steps.
         "output_place": "first" if paper or family.stream else "own",
         "head": "binary" if family.at(scale).task.form.labels else "regression",
+        "positions": family.positions,
     }
     loops = None
     if backbone.trained_loops is not None:

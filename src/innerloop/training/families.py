@@ -4,7 +4,7 @@ smoke: seconds, to see that everything runs; it learns nothing. laptop: minutes 
 hours on two cores, for those problems that need them. paper: the papers' own sizes, for a GPU.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from innerloop.core.errors import ConfigurationError, unknown
@@ -62,6 +62,8 @@ class Family:
     paper: Size
     stream: bool = False
     """Whether its outputs are its next inputs."""
+    positions: bool = True
+    """Whether its models have learned positions, and so a largest number of examples."""
 
     @property
     def scales(self) -> tuple[Scale, ...]:
@@ -104,6 +106,23 @@ LINEAR = Family(
     desk=_desk(LinearRegression(dims=20), steps=4000),
     paper=_paper(LinearRegression(dims=20)),
 )
+
+
+def _drawn(dims: int, *, steps: int) -> Family:
+    """Noisy linear functions that fit on a page, for models that run there: of no paper.
+
+    Without learned positions a model takes more examples than it was trained with.
+    """
+    task = LinearRegression(dims=dims, noise=0.25)
+    size = Size(
+        task=task, points=21, steps=steps, loops=12, window=6, width=32, heads=2, layers=4
+    )  # fmt: skip
+    return Family(
+        smoke=_smoke(task), laptop=size, paper=replace(size, steps=50_000), positions=False
+    )
+
+
+LINE, PLANE = _drawn(1, steps=2000), _drawn(2, steps=3000)
 SPARSE = Family(
     smoke=_smoke(SparseLinearRegression(dims=4, sparsity=2), points=9),
     laptop=Size(task=SparseLinearRegression(dims=10, sparsity=2), points=21, steps=2500),
