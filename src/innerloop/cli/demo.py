@@ -19,6 +19,8 @@ from innerloop.cli.progress import progress_bar
 from innerloop.cli.train import stopped
 from innerloop.core.learner import Learner
 from innerloop.core.task import Task
+from innerloop.explore.gallery import gallery
+from innerloop.explore.page import write_explore_page
 from innerloop.learners.averaging import Averaging
 from innerloop.learners.gradient_descent import GradientDescent
 from innerloop.learners.ols import OLS
@@ -95,6 +97,8 @@ def demo(
     write_rows(json, pd.concat([by_prefix.assign(by="prefix"), by_loop.assign(by="step")]))
     page = write_page(_page(run, answer, by_prefix, by_loop, figures), output / "index.html")
     console.print(f"page [cyan]{page}[/], run [cyan]{run.path}[/]", soft_wrap=True)
+    explored = write_explore_page(gallery(), output / "explore")
+    console.print(f"Drag examples, and watch one learn: [cyan]{explored}[/]", soft_wrap=True)
 
 
 def _curve(

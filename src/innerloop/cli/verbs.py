@@ -75,6 +75,9 @@ VERBS = {
     "translate": Verb(
         "translate", "translate", "Translate German sentences into English by a trained run."
     ),
+    "explore": Verb(
+        "explore", "explore", "Watch transformers learn in context, on a page in the browser."
+    ),
     "identify": Verb(
         "identify", "identify",
         "Say which known algorithm predicts as a learner does, and how sure that is.",

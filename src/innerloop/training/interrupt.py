@@ -1,6 +1,7 @@
 """Ctrl-C, SIGTERM and a closed terminal as a question that a run asks between two steps."""
 
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
@@ -22,6 +23,11 @@ class Interruption:
     def __call__(self) -> bool:
         """Whether a signal was caught."""
         return self.signal is not None
+
+    def wait(self) -> None:
+        """Return once a signal was caught."""
+        while not self():
+            time.sleep(0.1)
 
     @property
     def exit_code(self) -> int:
