@@ -100,6 +100,19 @@ const Transformer = (() => {
     for (let i = 0; i < numbers; i++) to[i] += added[i];
   }
 
+  /** The softmax of the first so many numbers, in place. */
+  function softmax(values, count) {
+    let largest = -Infinity, sum = 0;
+    for (let j = 0; j < count; j++) if (values[j] > largest) largest = values[j];
+    for (let j = 0; j < count; j++) sum += values[j] = Math.exp(values[j] - largest);
+    for (let j = 0; j < count; j++) values[j] /= sum;
+  }
+
+  /** The first so many numbers divided by another, in place; those below 0 may count as 0. */
+  function divide(values, count, divisor, positive) {
+    for (let j = 0; j < count; j++) values[j] = positive && values[j] < 0 ? 0 : values[j] / divisor;
+  }
+
   return class Transformer {
     constructor(sheet) {
       const tensors = {};
@@ -266,8 +279,8 @@ const Transformer = (() => {
 
     /** Apply blocks to hidden, in place; seen, where given, takes the attention of each. */
     _run(blocks, hidden, { tokens, asked }, seen = null) {
-      const rows = tokens + asked, scratch = this._room(rows, tokens);
-      const { normed, inner, taken, change, units } = scratch, numbers = rows * this.width;
+      const rows = tokens + asked, numbers = rows * this.width;
+      const { normed, inner, taken, change, units } = this._room(rows);
       blocks.forEach((block, index) => {
         const ready = (norm) => (norm ? (applyNorm(norm, hidden, normed, rows), normed) : hidden);
         applyLinear(block.inward, ready(block.attentionNorm), inner, rows);
@@ -285,33 +298,34 @@ const Transformer = (() => {
 
     /** Fill taken (rows, heads * size) with what each row takes from those that it sees. */
     _attend({ heads, head_size: size, scale }, tokens, asked, seen) {
-      const { inner, taken, weights } = this.scratch;
-      const { attention, mask, divisor } = this.sheet;
-      const all = heads * size, stride = 3 * all, causal = mask === "causal";
+      const { inner, taken, weights, columns } = this.scratch;
+      const { attention, mask, divisor } = this.sheet, causal = mask === "causal";
+      const all = heads * size, stride = 3 * all; // a row of inner: queries, keys, values
+      // Keys and values of the tokens by number, then by token: the long loops below run over tokens.
+      for (let j = 0; j < tokens; j++) {
+        for (let i = 0; i < 2 * all; i++) columns[i * tokens + j] = inner[j * stride + all + i];
+      }
       for (let row = 0; row < tokens + asked; row++) {
-        const query = row >= tokens;
-        // A query sees all tokens, then itself. Examples with full attention would see it, too; a
-        // sheet is only made where that changes nothing but how many are seen.
-        const count = query ? tokens + 1 : causal ? row + 1 : tokens;
-        const number = divisor ?? (causal || query ? count : tokens + 1);
+        const query = row >= tokens, reach = query || !causal ? tokens : row + 1;
+        // A query sees itself, too, behind all tokens. Examples with full attention would see it as
+        // well; a sheet is made only where that changes nothing but how many are seen.
+        const count = query ? tokens + 1 : reach;
+        const number = divisor ?? (causal ? count : tokens + 1);
         for (let head = 0; head < heads; head++) {
-          const own = row * stride + head * size, to = row * all + head * size;
-          for (let j = 0; j < count; j++) {
-            const key = (j < tokens ? j : row) * stride + all + head * size;
-            let score = 0;
-            for (let i = 0; i < size; i++) score += inner[own + i] * inner[key + i];
-            weights[j] = scale * score;
+          const own = row * stride + head * size;
+          weights.fill(0, 0, count);
+          for (let i = 0; i < size; i++) {
+            const factor = scale * inner[own + i], key = (head * size + i) * tokens;
+            for (let j = 0; j < reach; j++) weights[j] += factor * columns[key + j];
+            if (query) weights[tokens] += factor * inner[own + all + i];
           }
           if (attention === "softmax") softmax(weights, count);
-          else {
-            for (let j = 0; j < count; j++) {
-              weights[j] = (attention === "relu" && weights[j] < 0 ? 0 : weights[j]) / number;
-            }
-          }
-          taken.fill(0, to, to + size);
-          for (let j = 0; j < count; j++) {
-            const value = (j < tokens ? j : row) * stride + 2 * all + head * size, weight = weights[j];
-            for (let i = 0; i < size; i++) taken[to + i] += weight * inner[value + i];
+          else divide(weights, count, number, attention === "relu");
+          for (let i = 0; i < size; i++) {
+            const value = (all + head * size + i) * tokens;
+            let sum = query ? weights[tokens] * inner[own + 2 * all + i] : 0;
+            for (let j = 0; j < reach; j++) sum += weights[j] * columns[value + j];
+            taken[row * all + head * size + i] = sum;
           }
           if (!seen) continue;
           const part = weights.subarray(0, count);
@@ -322,7 +336,7 @@ const Transformer = (() => {
     }
 
     /** Arrays for what blocks compute on the way, kept from call to call. */
-    _room(rows, tokens) {
+    _room(rows) {
       if (rows > this.scratch.rows) {
         const all = [...this.pre, ...this.layers, ...this.post];
         const widest = (size) => new Float64Array(rows * Math.max(...all.map(size)));
@@ -334,17 +348,10 @@ const Transformer = (() => {
           change: widest(() => this.width),
           units: widest((block) => (block.up ? block.up.outputs : 0)),
           weights: new Float64Array(rows + 1),
+          columns: widest((block) => block.inward.outputs),
         };
       }
       return this.scratch;
     }
   };
-
-  /** The softmax of the first so many numbers, in place. */
-  function softmax(values, count) {
-    let largest = -Infinity, sum = 0;
-    for (let j = 0; j < count; j++) if (values[j] > largest) largest = values[j];
-    for (let j = 0; j < count; j++) sum += values[j] = Math.exp(values[j] - largest);
-    for (let j = 0; j < count; j++) values[j] /= sum;
-  }
 })();
