@@ -29,13 +29,14 @@ ARROWS: dict[str, set[str]] = {
     "models": {"core"},
     "circuits": {"core", "models"},
     "estimators": {"core", "models"},
+    "explore": {"core", "models", "circuits"},
     "training": {"core", "data", "tasks", "models", "language"},
     "engine": {"core", "data", "training"},
     "analysis": {"core", "tasks", "learners"},
     "language": {"core", "data", "models"},
     "studies": BELOW_STUDIES,
     "report": {"core", "analysis", "studies"},
-    "cli": {*BELOW_STUDIES, "studies", "report"},
+    "cli": {*BELOW_STUDIES, "studies", "report", "explore"},
 }
 """Room -> the rooms that it may import from."""
 
