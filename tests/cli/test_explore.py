@@ -61,7 +61,7 @@ def test_other_words_are_refused(
 def test_models_that_a_page_cannot_show_are_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
-    save(LSTM(LSTMConfig(dims=1, points=5, width=4, layers=1)), tmp_path / "lstm")
+    save(LSTM(LSTMConfig(dims=1, width=4, layers=1)), tmp_path / "lstm")
     code, _, err = run_flat(capsys, "explore", tmp_path / "lstm", "--export", tmp_path / "page")
     assert code == 2
     assert "LSTM" in err

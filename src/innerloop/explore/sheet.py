@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from innerloop.circuits.circuit import Circuit
 from innerloop.core.errors import NotSupportedError
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import CONTRACT
@@ -34,7 +35,7 @@ def sheet(
         "name": name,
         "title": title,
         "about": about,
-        "untrained": untrained,
+        "trained": not untrained and not isinstance(model, Circuit),
         "dims": config.dims,
         "looped": model.looped,
         "steps": model.steps,

@@ -18,6 +18,12 @@ CARD, CURVE = "card.md", "curve.csv"
 SHIPPED: dict[str, str | None] = {
     "tabular-regression": "a90fba28faeb581a9db3c567d51178616823800d2801f99a3f48fe2727f972fc",
     "tabular-classification": "f859e246bb799d719694a95c796b94479ab2b1ae65d9c988df6f34e0bee162a2",
+    "looped-line": "8816e1c44531586f9f6779a05dba4bdd80e3d04167a71b18ebacdcd7b925b33e",
+    "tied-line": "97f0f5840b055c940d1888dfbd7a04cfcf16bd2336eca117948b3eb27df05790",
+    "standard-line": "dbefa0f761e0794f29eae1ce358902e4ec51e166866235fbe033c1642b6db300",
+    "looped-plane": "dcc977b972086054f5e568412ab40350e2582180b49800b93838078427d10590",
+    "tied-plane": "9de8870b447acabff952032af2e70da046ca77db216a645526f34aa5b3548825",
+    "standard-plane": "c3e8f82e8fc64c9f4b0fd27c0a613debc0501193048f5107690bd209065a20a6",
 }
 """Name -> the `digest` of its folder; None as long as the model is not in the package."""
 

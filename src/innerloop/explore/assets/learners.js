@@ -68,8 +68,13 @@ const { GradientDescent, Newton, Ridge, LeastSquares, spd } = (() => {
     }
   }
 
-  /** w <- w - X'(Xw - y) / L from 0, with L the largest eigenvalue of X'X. */
+  /** w <- w - pace X'(Xw - y) / L from 0, with L the largest eigenvalue of X'X. */
   class GradientDescent extends LinearLearner {
+    constructor(pace = 1) {
+      super();
+      this.pace = pace;
+    }
+
     get name() {
       return "gradient descent";
     }
@@ -77,7 +82,7 @@ const { GradientDescent, Newton, Ridge, LeastSquares, spd } = (() => {
     init(problem) {
       const largest = decompose(problem)[0].square;
       // Without inputs it stays where it starts.
-      return { problem, weights: new Float64Array(problem.dims), rate: largest > 0 ? 1 / largest : 0 };
+      return { problem, weights: new Float64Array(problem.dims), rate: largest > 0 ? this.pace / largest : 0 };
     }
 
     step({ problem, weights, rate }, k) {
