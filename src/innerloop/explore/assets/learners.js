@@ -21,11 +21,11 @@ const { GradientDescent, Newton, Ridge, LeastSquares, spd } = (() => {
 
       These are squared singular values and right singular vectors. X'X is never formed, since that
       squares the condition number: the columns of X are rotated into each other until they are
-      orthogonal. With two columns that is one rotation; two more take care of its rounding. */
+      orthogonal. With two columns that is one rotation; another takes care of its rounding. */
   function decompose({ dims, xs, ys }) {
     const columns = [], directions = dims === 1 ? [[1]] : [[1, 0], [0, 1]];
     for (let j = 0; j < dims; j++) columns.push(xs.filter((_, i) => i % dims === j));
-    for (let turn = 0; dims === 2 && turn < 3; turn++) {
+    for (let turn = 0; dims === 2 && turn < 2; turn++) {
       const [a, b] = columns;
       const angle = Math.atan2(2 * dot(a, b), dot(a, a) - dot(b, b)) / 2;
       const c = Math.cos(angle), s = Math.sin(angle);
