@@ -211,6 +211,16 @@ def test_circuits_predict_what_python_predicts(page: Any, name: str, dims: int) 
         assert apart(answers, in_python(circuit, prompt, 15)) < REFERENCE
 
 
+def test_gradient_descent_goes_at_a_pace(page: Any) -> None:
+    whole = draw(2)[-1]
+    assert whole.queries is not None
+    prompt = Prompt(xs=whole.xs[1:2], ys=whole.ys[1:2], queries=whole.queries[1:2])
+    largest = float(torch.linalg.matrix_norm(prompt.xs[0, :-1], 2)) ** 2
+    (found,) = in_page(page, "new GradientDescent(0.3)", [prompt], 20)
+    learner = GradientDescent(steps=20, step_size=0.3 / largest)
+    assert apart(found, in_python(learner, prompt, 20)) < REFERENCE
+
+
 @pytest.mark.parametrize("dims", [1, 2])
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_learners_predict_what_python_predicts(page: Any, learner: str, dims: int) -> None:
@@ -328,7 +338,7 @@ def test_a_sheet_says_what_a_page_needs() -> None:
     model = make(2, MODELS["AlgoFormer"])
     made = sheet(model, name="algo", title="AlgoFormer", about="Of blocks.", untrained=True)
     for key, value in {
-        "name": "algo", "title": "AlgoFormer", "about": "Of blocks.", "untrained": True,
+        "name": "algo", "title": "AlgoFormer", "about": "Of blocks.", "trained": False,
         "dims": 2, "looped": True, "steps": 3, "points": POINTS,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }.items():  # fmt: skip
@@ -336,6 +346,7 @@ def test_a_sheet_says_what_a_page_needs() -> None:
     assert {each["type"] for each in made["tensors"].values()} == {"float32"}
     circuit = sheet(compile("newton-relu", dims=1), name="newton", title="Newton")
     assert {each["type"] for each in circuit["tensors"].values()} == {"float64"}
+    assert not circuit["trained"]  # it was derived
 
 
 SMALL = {"backbone": {**LOOP, "layers": 1}}

@@ -17,9 +17,8 @@ FAMILIES = {1: "line", 2: "plane"}
 EXAMPLES = 60
 """As many examples as the page takes."""
 LARGEST_GRAM = 300.0
-"""L, for which Newton's method starts at M = S / L^2: it converges while the largest eigenvalue of S
-is below 1.4 L, which takes 60 examples that nearly all lie at the edge, and is quick on all presets.
-"""
+"""L, for which Newton's method starts at M = S / L^2: it converges while the largest eigenvalue of
+S is below 1.4 L, which takes 60 examples nearly all at the edge, and is quick on all presets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +45,8 @@ EXHIBITS = (
     Exhibit(
         kind="tied",
         title="Looped, no injection",
-        about="One block in a loop, trained with 12 loops as well, but the prompt enters only once. "
-        "Go beyond loop 12.",
+        about="One block in a loop, trained with 12 loops as well, but the prompt enters once. Go "
+        "beyond loop 12.",
     ),
     Exhibit(
         kind="untrained",

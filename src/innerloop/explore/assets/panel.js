@@ -106,7 +106,7 @@ class Panel {
   // `output` may lie between two loops while the page plays; null: more examples than it can read.
   show(race, output, algorithms, loop) {
     const { state, colour } = this.page, { queries } = race.problem;
-    this.refusal.textContent = output ? "" : `It has positions for ${this.sheet.points - 1} examples only: remove some.`;
+    this.refusal.textContent = output ? "" : this.reason(race.problem);
     this.examples.show(state, state.dims === 2 ? colour : null);
     if (state.dims === 1) {
       this.truth.setAttribute("d", this.frame.path(queries, race.truth));
@@ -120,6 +120,12 @@ class Panel {
     }
     this.point(race.problem);
     if (race.models[this.index]) this.attend(race, loop);
+  }
+
+  reason({ ys }) {
+    const { points, largest_input: x, largest_output: y } = this.sheet;
+    if (points !== null && ys.length >= points) return `It has positions for ${points - 1} examples only: remove some.`;
+    return `It was made for inputs up to ${shortNumber(x ?? Infinity)} and outputs up to ${shortNumber(y ?? Infinity)} only.`;
   }
 
   point({ queries, dims }) {

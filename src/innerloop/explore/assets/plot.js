@@ -42,7 +42,7 @@ class Axis {
   }
 }
 
-const shortNumber = (value) => (Math.abs(value) >= 1e-3 || value === 0 ? String(Number(value.toPrecision(3))) : value.toExponential(1));
+const shortNumber = (value) => (Math.abs(value) >= 1e-3 || value === 0 ? String(Number(value.toPrecision(3))) : value.toExponential(1).replace(".0e", "e"));
 
 // A frame with axes and their numbers, into which others draw.
 class Frame {
@@ -64,8 +64,9 @@ class Frame {
       svg("text", { x: left - 6, y: this.y.at(tick) + 4, "text-anchor": "end" }, this.svg).textContent = shortNumber(tick);
     }
     svg("text", { x: width - 8, y: height - 2, "text-anchor": "end" }, this.svg).textContent = names[0];
-    svg("text", { x: left + 5, y: 21 }, this.svg).textContent = names[1];
+    
     this.under = svg("g", { "clip-path": `url(#${this.clip})` }, this.svg);
+    svg("text", { x: left + 5, y: 21, class: "name" }, this.svg).textContent = names[1];
     this.over = svg("g", {}, this.svg);
   }
 
@@ -189,7 +190,7 @@ class Chart {
     frame.svg.setAttribute("role", "img");
     frame.svg.setAttribute("aria-label", `${this.name}. ` + curves.map((curve) =>
       `${curve.name}: ${shortNumber(curve.values[Math.min(loop, curve.values.length - 1)] || 0)} at loop ${loop}`).join("; "));
-    this.place.replaceChildren(frame.svg, html("p", { className: "note" }, ...curves.flatMap((curve) => [swatch(curve), `${curve.name}  `])));
+    this.place.replaceChildren(frame.svg, html("p", { className: "note" }, ...curves.flatMap((curve) => [html("span", { className: "entry" }, swatch(curve), curve.name), " "])));
   }
 }
 

@@ -26,8 +26,8 @@ const PRESETS = [
   {
     id: "clean", title: "Clean", count: 8,
     look: "Every example lies on one function. Start at loop 0, where the model knows nothing, and press play: "
-      + "each loop brings the prediction nearer, as steps of an algorithm do. Least squares is exact here; "
-      + "the model stays a little below it, as ridge does, because it was trained on noisy examples.",
+      + "each loop brings the prediction nearer, as steps of an algorithm do. Least squares is exact here: "
+      + "see how near the model comes, and after how many loops it no longer moves.",
   },
   {
     id: "noise", title: "Noise", count: 12, noise: 0.8,
@@ -68,9 +68,10 @@ function examplesOf(preset, dims) {
   const examples = [];
   for (let i = 0; i < preset.count; i++) {
     let x = Array.from({ length: dims }, () => spread * draw());
-    if (preset.collinear) x = dims === 1 ? [1.5] : [x[0], 0.5 * x[0]];
     if (preset.clusters) x = x.map((value, axis) => 0.15 * value + (i % 2 ? 1.6 : -1.6) * (axis ? 0.6 : 1));
     x = x.map((value) => rounded(scale * clamped(value, 0.95 * SPAN)));
+    // After rounding: half of two decimals is on the line to the last digit.
+    if (preset.collinear) x = dims === 1 ? [1.5] : [Math.round(100 * x[0]) / 100, Math.round(100 * x[0]) / 200];
     let y = x.reduce((sum, value, axis) => sum + value * weights[axis], 0);
     y += (preset.noise || (preset.collinear ? NOISE : 0)) * draw();
     if (preset.outlier && i === 0) { x = dims === 1 ? [2.2] : [2.0, -1.6]; y = -3.5; }
