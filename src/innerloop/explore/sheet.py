@@ -29,13 +29,14 @@ def sheet(
 
     `name` is what the page calls it inside, `title` what readers see, `about` a sentence on it.
     """
+    trained = not untrained and not isinstance(model, Circuit)
     model = _shown(model)
     config, shape = model.config, model.config.backbone
     return {
         "name": name,
         "title": title,
         "about": about,
-        "trained": not untrained and not isinstance(model, Circuit),
+        "trained": trained,
         "dims": config.dims,
         "looped": model.looped,
         "steps": model.steps,
