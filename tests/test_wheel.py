@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DATA = {"innerloop/py.typed", "innerloop/report/page.html.j2"}
+DATA = {"innerloop/py.typed", "innerloop/report/page.html.j2", "innerloop/report/page.js"}
 """What is not Python and must be there all the same."""
 
 
