@@ -154,6 +154,8 @@ def test_a_study_of_somebody_else_shows_its_picture(opened: Page) -> None:
 
 def test_a_phone_scrolls_figures_and_never_the_page(opened: Page) -> None:
     opened.set_viewport_size({"width": 390, "height": 844})
+    opened.reload()
+    assert opened.locator("nav a").first.is_hidden(), "the contents are folded"
     width = "document.documentElement.scrollWidth"
     assert opened.evaluate(width) <= 390
     opened.get_by_label("verdict").select_option("not-at-this-size")

@@ -16,7 +16,9 @@
     const panel = values.panels[curve.panel];
     const label = values.labels[curve.label];
     const cell = curve.half && curve.base === undefined;
-    const shown = [element("span", `${panel.x}: ${x}`), element("span", `${panel.y}: ${y}`)];
+    const shown = [];
+    if (x) shown.push(element("span", `${panel.x}: ${x}`));
+    if (y) shown.push(element("span", `${panel.y}: ${y}`));
     if (more) shown.push(element("span", cell ? `value: ${more}` : `interval: ${more}`));
     if (label || panel.title) shown.unshift(element("strong", label || panel.title));
     return shown;
@@ -156,6 +158,8 @@
     apply();
   }
 
+  const narrow = matchMedia("(max-width: 46rem)").matches;
+  all("nav details").forEach((contents) => (contents.open = !narrow));
   all("figure.plot").forEach(interactive);
   all(".filters").forEach(filtered);
 })();

@@ -116,9 +116,7 @@ def render_page(page: Page) -> str:
     files = resources.files("innerloop.report")
     script = files.joinpath("page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    figures = {
-        index: _drawn(section, f"figure-{index}") for index, section in enumerate(page.sections)
-    }
+    figures = {index: _drawn(section, f"f{index}") for index, section in enumerate(page.sections)}
     return environment.from_string(files.joinpath("page.html.j2").read_text("utf-8")).render(
         page=page, figures=figures, prose=_prose, png=_png, cell=_cell, tags=_tags,
         script=Markup(script), digest=digest, safe=Markup,

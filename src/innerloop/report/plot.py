@@ -172,24 +172,26 @@ def _curves(axes: Axes, artist: Artist, interval: Interval) -> Iterator[dict[str
         middles = axes.transData.transform(data)
         curve["half"] = [round(float(abs(middles - ends)[0, 0]) * _scale(axes), 1), 0]
         curve["base"] = float(_places(axes, ends)[0, 1])
-    points = list(_points(axes, data, values, interval))
+    points = list(_points(axes, data, values, interval, bars="base" in curve))
     if points:
         yield {**curve, "points": points}
 
 
 def _points(
-    axes: Axes, data: np.ndarray, values: np.ndarray | None, interval: Interval
+    axes: Axes, data: np.ndarray, values: np.ndarray | None, interval: Interval, *, bars: bool
 ) -> Iterator[list[Any]]:
     """Place, x, y and interval of what can be seen; the value of a cell is its third."""
     places = _places(axes, axes.transData.transform(data))  # (N, 2)
     (left, top), (right, bottom) = _places(axes, axes.transAxes.transform([(0, 1), (1, 0)]))
-    name_x, name_y = _namer(axes.xaxis), _namer(axes.yaxis)
-    for index in range(0, len(data), max(1, -(-len(data) // MOST_POINTS))):
+    name_x, name_y = _namer(axes.xaxis, near=bars), _namer(axes.yaxis)
+    level = len(data) == 2 and data[0, 1] == data[1, 1]  # from left to right: x says nothing
+    every = max(1, -(-len(data) // MOST_POINTS)) if values is None else 1
+    for index in range(0, len(data), every):
         (x, y), (across, down) = data[index], places[index]
         if not (left - 2 <= across <= right + 2 and top - 2 <= down <= bottom + 2):
             continue  # nor is what is no number
         shown = interval(x, y) if values is None else f"{values[index]:.6g}"
-        point = [float(across), float(down), name_x(x), name_y(y)]
+        point = [float(across), float(down), "" if level else name_x(x), name_y(y)]
         yield [*point, shown] if shown else point
 
 
@@ -209,18 +211,30 @@ def _places(axes: Axes, pixels: np.ndarray) -> np.ndarray:
     return scaled.round(1)
 
 
-def _namer(axis: Axis) -> Callable[[float], str]:
-    """How the values of an axis are written: by the names of its ticks, where it has some."""
+def _namer(axis: Axis, *, near: bool = False) -> Callable[[float], str]:
+    """How the values of an axis are written: by the names of its ticks, where it has some.
+
+    Things that have a tick together stand beside it: `near` says that these are such.
+    """
+    fixed = isinstance(axis.get_major_locator(), FixedLocator)
     named = isinstance(axis.get_major_formatter(), FuncFormatter | FixedFormatter)
-    if not named or not isinstance(axis.get_major_locator(), FixedLocator):
+    ticks = zip(axis.get_majorticklocs(), axis.get_ticklabels(), strict=True) if fixed else ()
+    names = {float(at): _plain(text.get_text()) if named else f"{at:.6g}" for at, text in ticks}
+    if not names or not (near or named):
         return lambda value: f"{value:.6g}"
-    ticks = zip(axis.get_majorticklocs(), axis.get_ticklabels(), strict=True)
-    names = {float(place): _plain(text.get_text()) for place, text in ticks}
-    try:  # Where only some ticks have names, the others lie between them.
-        numbers = [float(name) for name in names.values()]
+    places, numbers = np.array(list(names)), np.zeros(0)
+    try:
+        numbers = np.array([float(name) for name in names.values()])
     except ValueError:
-        return lambda value: names.get(value, f"{value:.6g}")
-    return lambda value: names.get(value) or f"{np.interp(value, list(names), numbers):.6g}"
+        near = True
+    if near:
+        return lambda value: names[min(names, key=lambda place: abs(place - value))]
+    # Where only some ticks have names, those of the others follow if they are on a line.
+    slope = (numbers[-1] - numbers[0]) / ((places[-1] - places[0]) or 1)
+    even = np.allclose(numbers, numbers[0] + slope * (places - places[0]))
+    return lambda value: (
+        names.get(value) or (f"{numbers[0] + slope * (value - places[0]):.6g}" if even else "")
+    )
 
 
 def _intervals(tables: Sequence[pd.DataFrame]) -> Interval:
@@ -257,7 +271,9 @@ def _svg(figure: Figure, name: str) -> str:
     for element in root.iter():
         element.tag = element.tag.removeprefix(_SVG)
         element.attrib = dict(_attributes(element, name))
-        element.tail = None if element.tail is None else element.tail.strip()
+        element.tail = None
+        if element.tag not in ("text", "tspan"):
+            element.text = None
     root.set("xmlns", "http://www.w3.org/2000/svg")
     for size in ("width", "height"):
         del root.attrib[size]
@@ -277,6 +293,8 @@ def _attributes(element: ElementTree.Element, name: str) -> Iterator[tuple[str, 
         elif key == _LINK:
             yield "href", value.replace("#", f"#{name}-", 1) if value[0] == "#" else value
         elif key == "d" or key in ("x", "y", "transform", "points"):
-            yield key, re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", value)
+            short = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", value)
+            yield key, re.sub(r"\s+", " ", short)
         elif key != "style" or element.tag != "svg":
-            yield key, re.sub(r"url\(#", f"url(#{name}-", value)
+            own = re.sub(r"url\(#", f"url(#{name}-", value)
+            yield key, re.sub(r"font-family:[^;]*;? ?", "", own)  # the page has one for all
