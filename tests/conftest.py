@@ -1,12 +1,13 @@
-"""What all tests share: one thread, no windows, explicit randomness, the public code's answers."""
+"""What all tests share: one thread, no windows, explicit randomness, reference answers, browser."""
 
 import os
 
 # Before anything imports pyplot, and for the processes that tests start.
 os.environ["MPLBACKEND"] = "Agg"
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import numpy as np
@@ -66,3 +67,16 @@ def reference() -> dict[str, np.ndarray]:
     """Prompts and the answers of the papers' public code, by name; see that folder's README."""
     with np.load(REFERENCE / "vectors.npz") as arrays:
         return {name: arrays[name] for name in arrays.files}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A Chromium for the tests of pages; they are skipped where it or Playwright is not installed.
+
+    One per file: as long as it runs, its thread has an event loop, which other tests would trip on.
+    """
+    pytest.importorskip("playwright", reason="Playwright is not installed: see the extra 'dev'")
+    from tests.browser import launched_browser
+
+    with launched_browser() as launched:
+        yield launched

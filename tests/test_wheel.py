@@ -11,8 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DATA = {
-    "innerloop/py.typed", "innerloop/report/page.html.j2",
-    "innerloop/explore/assets/transformer.js", "innerloop/explore/assets/learners.js",
+    "innerloop/py.typed", "innerloop/report/page.html.j2", "innerloop/report/page.js",
+    "innerloop/explore/assets/transformer.js", "innerloop/explore/assets/page.html.j2",
+    "innerloop/explore/assets/style.css",
 }  # fmt: skip
 """What is not Python and must be there all the same."""
 

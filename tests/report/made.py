@@ -82,10 +82,14 @@ def a_study(paper: str = "yang2024", id: str = "fig2", also: tuple[str, ...] = (
 
 
 def a_result(
-    root: Path, study: Study | None = None, scale: Scale = "laptop", runs: tuple[str, ...] = ()
+    root: Path,
+    study: Study | None = None,
+    scale: Scale = "laptop",
+    runs: tuple[str, ...] = (),
+    findings: Findings = FINDINGS,
 ) -> Result:
     """A result in its folder below `root`."""
     return write_result(
-        root, study or a_study(), FINDINGS, scale=scale, seeds=(0, 1, 2), runs=runs,
+        root, study or a_study(), findings, scale=scale, seeds=(0, 1, 2), runs=runs,
         training_seconds=120.0 * len(runs), seconds=3.0, finished="2026-01-01",
     )  # fmt: skip

@@ -144,6 +144,7 @@ def _page(
         "curve is the mean squared error over 1 for predicting zero, after so many examples; bands "
         f"are 90% intervals.\n\n{_verdict(by_prefix, model)}",
         figure=figures[0],
+        drawn_from=(by_prefix,),
         description="error by number of examples: the trained model beside least squares, ridge, "
         "gradient descent and averaging",
         table=_last_rows(by_prefix),
@@ -154,6 +155,7 @@ def _page(
         f"{loops} loops, where its error is {last:.4f}; after {BEYOND * loops} it is {beyond:.4f}. "
         "Gradient descent is run as long, on the same prompts.",
         figure=figures[1],
+        drawn_from=(by_loop,),
         description="error by loop, well beyond the trained loops, beside gradient descent",
     )
     training = Section(

@@ -6,9 +6,19 @@ from typing import get_args
 
 import pandas as pd
 
+from innerloop.core.files import slug
 from innerloop.report.page import Cell, Page, Section
-from innerloop.report.study_page import anchor, here, study_sections, verdict_cell
-from innerloop.report.words import duration, figures, paper_title, scales, tally, versions
+from innerloop.report.study_page import anchor, here, study_sections, tags_of, verdict_cell
+from innerloop.report.words import (
+    SIGNS,
+    VERDICTS,
+    duration,
+    figures,
+    paper_title,
+    scales,
+    tally,
+    versions,
+)
 from innerloop.studies.result import Result
 from innerloop.studies.study import Scale
 from innerloop.studies.table import PAPERS, STUDIES
@@ -39,8 +49,11 @@ def joined_page(results: Sequence[Result]) -> Page:
     sections: list[Section] = [
         Section(title="Summary", anchor="summary", table=summary_table(results))
     ]
-    for paper, own in groupby(results, key=lambda result: result.paper):
-        sections.append(Section(title=paper_title(paper), text=paper, anchor=paper))
+    papers = {paper: list(own) for paper, own in groupby(results, lambda result: result.paper)}
+    for paper, own in papers.items():
+        sections.append(
+            Section(title=paper_title(paper), text=paper, anchor=slug(paper), tags=tags_of(own))
+        )
         for result in own:
             title = f"{result.paper} {figures(result)}: {result.title}"
             sections += study_sections(result, level=3, title=title)
@@ -51,6 +64,10 @@ def joined_page(results: Sequence[Result]) -> Page:
         sections=tuple(sections),
         footer=f"Measuring took {duration(sum(result.seconds for result in results))}. "
         f"{versions(results)}.",
+        filters={
+            "verdict": {slug(verdict): f"{SIGNS[verdict]} {verdict}" for verdict in VERDICTS},
+            "paper": {slug(paper): paper for paper in papers},
+        },
     )
 
 
@@ -58,7 +75,11 @@ def summary_table(results: Sequence[Result]) -> pd.DataFrame:
     """One row per claim, with a link to its study."""
     rows = [
         {
-            "study": Cell(text=f"{result.paper} {result.id}", link=anchor(result)),
+            "study": Cell(
+                text=f"{result.paper} {result.id}",
+                link=anchor(result),
+                tags={"paper": slug(result.paper)},
+            ),
             "claim": Cell(text=judged.claim.sentence, detail=(judged.claim.quantity,)),
             "in the paper": judged.claim.paper,
             "here": here(judged),

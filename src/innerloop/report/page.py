@@ -1,20 +1,28 @@
-"""One self-contained HTML page: text, figures drawn into it, tables. No network, no scripts."""
+"""One self-contained HTML page: text, figures whose values can be read, tables. No network."""
 
 import base64
+import hashlib
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import resources
-from io import StringIO
+from io import BytesIO
 from pathlib import Path
 
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from innerloop.analysis.drawing import save_small
 from innerloop.core.files import write_atomically
+from innerloop.report.plot import Plot, plot
+
+LARGEST = 150_000
+"""Characters of a figure that can be read; a larger one is a PNG."""
+FEWEST = 4
+"""Places that a table of contents is worth having for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +36,8 @@ class Cell:
     """The anchor of a section of the page."""
     mark: str = ""
     """A kind of answer, shown by colour as well as by the text: confirmed, contradicted, .."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """What filters know its row by: `{"verdict": "confirmed"}`."""
 
     def __str__(self) -> str:
         return self.text
@@ -64,11 +74,15 @@ class Section:
     """Paragraphs, with an empty line between two."""
     figure: Figure | bytes | None = None
     """To be drawn, or a PNG."""
+    drawn_from: tuple[pd.DataFrame, ...] = ()
+    """The figure's tables, whose columns mean, low and high hold the intervals."""
     description: str = ""
     """What the figure shows, for a reader who cannot see it."""
     table: pd.DataFrame | None = None
     facts: tuple[Fact, ...] = ()
     folded: tuple[Folded, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """What filters know it by; several values of one have a space between them."""
 
     @property
     def paragraphs(self) -> list[str]:
@@ -84,17 +98,29 @@ class Page:
     summary: str = ""
     sections: tuple[Section, ...] = ()
     footer: str = ""
+    filters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What a reader can choose by, and the choices: values of tags, and their names."""
+
+    @property
+    def contents(self) -> list[Section]:
+        """The sections that a table of contents leads to, if it is worth having."""
+        places = [section for section in self.sections if section.anchor]
+        return places if len(places) >= FEWEST else []
 
 
 def render_page(page: Page) -> str:
-    """The page as HTML; all text is escaped, figures are drawn as SVG or put in as PNG."""
+    """The page as HTML; all text is escaped, and no script runs but the page's own."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    text = resources.files("innerloop.report").joinpath("page.html.j2").read_text("utf-8")
-    return environment.from_string(text).render(
-        page=page, prose=_prose, svg=_svg, png=_png, cell=_cell,
-        drawn=lambda figure: isinstance(figure, bytes),
+    files = resources.files("innerloop.report")
+    script = files.joinpath("page.js").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    figures = {index: _drawn(section, f"f{index}") for index, section in enumerate(page.sections)}
+    return environment.from_string(files.joinpath("page.html.j2").read_text("utf-8")).render(
+        page=page, figures=figures, prose=_prose, png=_png, cell=_cell, tags=_tags,
+        script=Markup(script), digest=digest, safe=Markup,
+        readable=lambda figure: isinstance(figure, Plot),
         special=lambda value: isinstance(value, Cell),
         number=lambda value: isinstance(value, int | float),
     )  # fmt: skip
@@ -106,14 +132,22 @@ def write_page(page: Page, path: Path) -> Path:
     return write_atomically(path, lambda file: file.write_text(text, "utf-8"))
 
 
-def _svg(figure: Figure) -> Markup:
-    """A figure as an <svg> element, the same at every run."""
-    # Letters as shapes: the page looks the same whatever fonts its reader has.
-    with rc_context({"svg.fonttype": "path", "svg.hashsalt": "innerloop"}):
-        text = StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    drawn = text.getvalue()
-    return Markup(drawn[drawn.index("<svg") :])  # drawn here, of escaped labels
+def _drawn(section: Section, name: str) -> Plot | bytes | None:
+    """A section's figure: as SVG with its values, or as PNG where that would be too large."""
+    if not isinstance(section.figure, Figure):
+        return section.figure
+    drawn = plot(section.figure, name, section.drawn_from)
+    if drawn.size <= LARGEST:
+        return drawn
+    picture = BytesIO()
+    save_small(section.figure, picture)
+    return picture.getvalue()
+
+
+def _tags(row: tuple[object, ...]) -> dict[str, str]:
+    """What filters know a row of a table by."""
+    own = [cell.tags for cell in row if isinstance(cell, Cell)]
+    return {name: value for tags in own for name, value in tags.items()}
 
 
 def _prose(text: str) -> Markup:

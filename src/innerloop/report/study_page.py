@@ -1,8 +1,10 @@
 """A study's results as sections of a page, and as a page of their own beside its tables."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from innerloop.core.files import slug
 from innerloop.report.page import Cell, Folded, Page, Section, write_page
@@ -20,6 +22,7 @@ from innerloop.report.words import (
 )
 from innerloop.studies.claim import Judged
 from innerloop.studies.result import Result
+from innerloop.studies.table import STUDIES
 
 PAGE = "index.html"
 ROWS = 30
@@ -44,20 +47,44 @@ def study_page(result: Result) -> Page:
 
 def study_sections(result: Result, *, level: int, title: str = "Claims") -> tuple[Section, ...]:
     """The claims with their verdicts, the figure, how it was done, and the tables."""
-    below = 2 if level == 2 else level + 1
+    below, tags = 2 if level == 2 else level + 1, tags_of([result])
     return (
-        Section(title=title, level=level, anchor=anchor(result), table=claims_table(result)),
+        Section(
+            title=title, level=level, anchor=anchor(result), table=claims_table(result), tags=tags
+        ),
         Section(
             title="Figure",
             level=below,
-            figure=result.figure.read_bytes(),
+            figure=_figure(result),
+            drawn_from=tuple(result.table(name) for name in result.tables),
             description=f"{result.title}: {figures(result)} of {result.paper}, drawn anew from "
             f"the tables {', '.join(result.tables)} below.",
+            tags=tags,
         ),
         *_controls(result, below),
-        Section(title="How it was done", level=below, facts=tuple(facts_of(result))),
-        Section(title="Tables", level=below, folded=tuple(_folded(result))),
+        Section(title="How it was done", level=below, facts=tuple(facts_of(result)), tags=tags),
+        Section(title="Tables", level=below, folded=tuple(_folded(result)), tags=tags),
     )
+
+
+def _figure(result: Result) -> Figure | bytes:
+    """The figure, drawn from the tables; the picture where this version cannot draw it.
+
+    That is so of a study that is not in the table, and of an older one with other tables.
+    """
+    for study in STUDIES:
+        if study.name == result.name and result.called in ("", study.called):
+            try:
+                return study.draw({name: result.table(name) for name in result.tables})
+            except (LookupError, ValueError):
+                break
+    return result.figure.read_bytes()
+
+
+def tags_of(results: Sequence[Result]) -> dict[str, str]:
+    """What filters know results of one paper by: the paper, and all their verdicts."""
+    known = dict.fromkeys(slug(judged.verdict) for result in results for judged in result.claims)
+    return {"paper": slug(results[0].paper), "verdict": " ".join(known)}
 
 
 def anchor(result: Result) -> str:
@@ -89,7 +116,8 @@ def _controls(result: Result, level: int) -> list[Section]:
     if not rows:
         return []
     text = "The same quantities on learners of which the sentences are not true."
-    return [Section(title="Controls", level=level, text=text, table=pd.DataFrame(rows))]
+    table = pd.DataFrame(rows)
+    return [Section(title="Controls", level=level, text=text, table=table, tags=tags_of([result]))]
 
 
 def here(judged: Judged) -> Cell:
@@ -105,6 +133,7 @@ def verdict_cell(judged: Judged) -> Cell:
     return Cell(
         text=f"{SIGNS[judged.verdict]} {judged.verdict}",
         mark=slug(judged.verdict),
+        tags={"verdict": slug(judged.verdict)},
         detail=tuple(line for line in lines if line),
     )
 
