@@ -100,6 +100,8 @@
     };
     if (values.curves.length) {
       svg.setAttribute("tabindex", 0);
+      svg.setAttribute("role", "application"); // arrow keys are its own
+      svg.setAttribute("aria-label", "values: arrow keys go from point to point and from curve to curve");
       svg.addEventListener("pointermove", nearest);
       svg.addEventListener("pointerdown", nearest);
       svg.addEventListener("pointerleave", clear);
