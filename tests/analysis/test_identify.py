@@ -41,7 +41,10 @@ NOISES = (0.0, 1e-3, 1e-2)
 
 
 def ask(case: Case, noise: float) -> Identification:
-    return identify(Noisy(case.make(), noise), TASK, points=POINTS, prompts=PROMPTS, draws=200)
+    """What it is taken for in distribution."""
+    return identify(
+        Noisy(case.make(), noise), TASK, points=POINTS, prompts=PROMPTS, draws=200, shifts={}
+    )
 
 
 def mistakes(case: Case, noise: float, found: Identification) -> list[str]:

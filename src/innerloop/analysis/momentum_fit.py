@@ -67,14 +67,20 @@ def fit_momentum(question: Question, *, worth: float) -> Fitted:
     return run_candidate(best.candidate, best.step, question)
 
 
-def _iterates(descents: Descents, size: float, momentum: float, steps: int) -> Iterator[Tensor]:
-    """Predictions (P, n, k) after each of so many steps."""
+def _factors(descents: Descents, size: float, momentum: float, steps: int) -> Iterator[Tensor]:
+    """The factors f (P, n, r) after each of so many steps; each is overwritten two steps later."""
     rates = size * descents.rates  # (P, n, 1)
-    before = factor = torch.zeros_like(descents.values)  # (P, n, r)
+    kept = 1 + momentum - rates * descents.values  # (P, n, r)
+    before, factor = torch.zeros_like(kept), torch.zeros_like(kept)  # (P, n, r) each
     for _ in range(steps):
-        moved = factor + rates * (1 - descents.values * factor) + momentum * (factor - before)
-        before, factor = factor, moved  # (P, n, r) each
-        yield (factor[..., None] * descents.parts).sum(dim=2)
+        before.mul_(-momentum).add_(rates).addcmul_(kept, factor)
+        before, factor = factor, before
+        yield factor
+
+
+def _predictions(descents: Descents, factor: Tensor) -> Tensor:
+    """Predictions (P, n, k) of the iterates with these factors."""
+    return (factor[..., None] * descents.parts).sum(dim=2)
 
 
 def _grid(descents: Descents) -> list[_Member]:
@@ -83,8 +89,9 @@ def _grid(descents: Descents) -> list[_Member]:
     unit = 1 / float(curvature.clamp(min=1e-12))
     best: dict[int, _Member] = {}
     for scale, momentum in product(SIZES, MOMENTA):
-        iterates = _iterates(descents, scale * unit, momentum, MOST_STEPS)
-        for steps, answers in enumerate(iterates, start=1):
+        factors = _factors(descents, scale * unit, momentum, MOST_STEPS)
+        for steps, factor in enumerate(factors, start=1):
+            answers = _predictions(descents, factor)  # (P, n, k)
             distance = float(descents.question.distances(answers).mean())
             member = _Member(distance, steps, scale * unit, momentum)
             best[steps] = min(best.get(steps, member), member)
@@ -97,7 +104,8 @@ def _refined(start: _Member, descents: Descents, average: bool, digits: float) -
 
     def run(values: Sequence[float]) -> Fitted:
         size, momentum = values
-        *_, answers = _iterates(descents, size, momentum, start.steps)  # (P, n, k)
+        *_, factor = _factors(descents, size, momentum, start.steps)  # (P, n, r)
+        answers = _predictions(descents, factor)  # (P, n, k)
         candidate = _candidate(start.steps, tuple(map(Parameter.at, parameters, values)), average)
         return Fitted(candidate, start.steps, descents.question.distances(answers), answers)
 
