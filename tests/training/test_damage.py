@@ -217,8 +217,15 @@ def packed(state: dict[str, Any]) -> bytes:
     return small.getvalue()
 
 
+def views(numbers: torch.Tensor, times: int) -> dict[str, torch.Tensor]:
+    """Tensors that share all their numbers."""
+    return {f"w{number}": numbers[:] for number in range(times)}
+
+
 HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "stride 0": lambda state: state | {"weights": {"w": torch.zeros(1).expand(100_000, 128_000)}},
+    "a little of stride 0": lambda state: state | {"weights": {"w": torch.zeros(1).expand(3)}},
+    "many views of one": lambda state: state | {"weights": views(torch.zeros(100_000), 9)},
     "sparse": lambda state: state | {"weights": {"w": torch.eye(3).to_sparse()}},
     "on no device": lambda state: state | {"weights": {"w": torch.zeros(3, device="meta")}},
     "threads": lambda state: state | {"threads": 10**6},
