@@ -12,7 +12,7 @@ help:
 	@echo "make check   ruff and pyright"
 	@echo "make format  let ruff format and mend"
 	@echo "make bench   speeds as ratios against plain implementations; fails where a target is missed"
-	@echo "make soak    long campaigns: fuzz (FUZZ=100: fewer), flips and kills, memory; some hours"
+	@echo "make soak    long campaigns: fuzz (FUZZ=100: fewer), flips, kills, memory, Ray; some hours"
 	@echo "make lock    write requirements.lock, the tested environment with hashes"
 	@echo "make audit   compare requirements.lock with known vulnerabilities (asks the network)"
 	@echo "make docs    build the documentation's site (site/index.html); warnings are errors"
@@ -50,11 +50,9 @@ bench: $(STAMP)
 lock: $(STAMP)
 	$(BIN)/python tools/lock.py
 
-# By hand, before a release: in an environment of its own, so that ours stays as it is locked.
+# By hand, before a release.
 audit:
-	$(PYTHON) -m venv build/audit
-	build/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
-	build/audit/bin/pip-audit --disable-pip --require-hashes -r requirements.lock
+	$(PYTHON) tools/audit.py
 
 FUZZ ?= 5000
 # One line per campaign.
@@ -63,6 +61,9 @@ soak: $(STAMP)
 	$(BIN)/python -m tests.soak flips 1000
 	$(BIN)/python -m tests.soak kills 200
 	$(BIN)/python -m tests.training.soak 20000
+	@if $(BIN)/python -c 'import ray' 2> /dev/null; then \
+		$(BIN)/python -m pytest -q -m slow tests/engine/test_cluster.py; \
+	else echo "sweeps on a Ray cluster were not tried: pip install 'innerloop[ray]'"; fi
 
 # Without the theme's advertisement of its successor.
 docs: $(STAMP)

@@ -106,6 +106,15 @@ def test_evaluate_by_step_and_by_shift(capsys: pytest.CaptureFixture[str], tmp_p
     }
 
 
+def test_evaluate_says_what_an_infinite_error_means(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ("evaluate", "gradient-descent:step_size=10,steps=300", "dims=2", "--prompts", "4")
+    code, out, _ = run(capsys, *words, "--shift", "scaled-inputs:factor=1e9", "-o", str(tmp_path))
+    assert code == 0
+    assert "inf: answers that overflow" in " ".join(out.split())
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from innerloop.core.errors import InnerloopError
-from innerloop.core.files import require_file_place, require_folder, slug, write_atomically
+from innerloop.core.files import (
+    open_own,
+    require_file_place,
+    require_folder,
+    slug,
+    write_atomically,
+)
 
 
 def test_the_file_is_written_with_its_folders(tmp_path: Path) -> None:
@@ -127,3 +133,15 @@ def test_a_place_for_a_file_is_required_before_the_work(tmp_path: Path) -> None:
 def test_a_slug_is_a_name_of_a_file() -> None:
     assert slug("A Name!") == "a-name"
     assert slug("../runs/x:noise=0.5") == "runs-x-noise-0.5"
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="the system cannot refuse links itself")
+def test_a_link_that_appears_at_the_last_moment_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("somebody's")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    monkeypatch.setattr(Path, "is_symlink", lambda self: False)  # as if it came after the look
+    with pytest.raises(InnerloopError, match="cannot write"):
+        open_own(tmp_path / "link", "w")
+    assert (tmp_path / "file").read_text() == "somebody's"

@@ -1,6 +1,5 @@
 """Sweeps on a real Ray cluster of two nodes, of which one is killed; all bits are as at home."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from innerloop.engine.cluster import RayCluster
 from innerloop.engine.run import run_jobs
 from innerloop.engine.sweep import Sweep, make_sweep
 from innerloop.training import Store, recipe
+from tests.engine.ray_cluster import MEMORY, local_cluster
 from tests.engine.test_run import job
 from tests.engine.works import Doing, hold
 
@@ -24,23 +24,13 @@ pytestmark = [
 ]
 
 BASE = recipe("looped-linear", scale="smoke", steps=12, batch=4, log_every=1, save_every=5)
-MEMORY = 80_000_000
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A cluster whose head has one CPU; tests add nodes and take them away."""
-    tools = pytest.importorskip("ray.cluster_utils")
-    patch = pytest.MonkeyPatch()
-    patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    patch.setenv("RAY_worker_niceness", "0")  # as fast as the test itself
-    patch.setenv("PYTHONPATH", os.pathsep.join(["src", str(Path(__file__).parents[2])]))
-    made = tools.Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": MEMORY}
-    )
-    yield made
-    made.shutdown()
-    patch.undo()
+    with local_cluster() as made:
+        yield made
 
 
 def grid(root: Path) -> Sweep:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-PART = 250
+PART = 500
 """Seeds of one process."""
 SECONDS = 150
 """After which a command line that cannot even be interrupted ends its process."""

@@ -30,11 +30,11 @@ import torch
 
 from innerloop.cli.main import main
 
-SECONDS = 0.7
+SECONDS = 0.4
 """Of the processor, until Ctrl-C."""
-AGAIN = 1.0
+AGAIN = 0.6
 """Seconds from one Ctrl-C to the next."""
-PATIENCE = 12
+PATIENCE = 20
 """Times that Ctrl-C is pressed before it is a hang."""
 MEMORY = 500 * 2**20
 """Bytes that a command line may take beyond those that the process has."""

@@ -41,6 +41,9 @@ LINES: list[tuple[tuple[str, ...], str]] = [
     (("compile", "sherman-morrison", "scale=5e-324"), "from 1e-30 to 1e30"),
     (("compile", "newton-softmax", "largest_input=1e30"), "beyond the range of float64"),
     (("compile", "newton-relu", "start=1e300"), "from 1e-30 to 1e30"),
+    (("compile", "autoregression", "layers=1000000000"), "less than or equal to 1000"),
+    (("compile", "representation", f"outputs={10**18}"), "less than or equal to 1000"),
+    ((*TRAIN, "model.backbone.loops=1000000000"), "less than or equal to 1000000"),
     (("verify", "\x1b[31mred"), "control character"),
     (("runs", "ship", "run", "\udcff"), "not UTF-8"),
 ]

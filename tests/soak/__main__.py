@@ -31,7 +31,10 @@ def main(campaign: str, count: int) -> int:
                 for equal, left in zip(table["equal"], table["debris"], strict=True)
             ]
             bad = len(good) - sum(good)
-            summary = f"{table['kills'].sum()} kills in {len(table)} runs, {bad} not bit-equal"
+            where = ", ".join(
+                f"{rows['kills'].sum()} {place}" for place, rows in table.groupby("where")
+            )
+            summary = f"{table['kills'].sum()} kills ({where}), {bad} rows not bit-equal"
             print(table.to_string(index=False))
     print(f"{summary}; {time.perf_counter() - began:.0f} seconds")
     return int(bad > 0)

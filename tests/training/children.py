@@ -81,6 +81,12 @@ def train_and_die_writing(root: Path, text: str, checkpoint: int, begun: bool) -
     The weights are written by then.
     """
     torch.set_num_threads(1)
+    die_writing(checkpoint, begun, die)
+    Store(root).train(RunConfig.model_validate_json(text))
+
+
+def die_writing(checkpoint: int, begun: bool, die: Callable[[], None]) -> None:
+    """Let this process die in the middle of writing its n-th state, or just before."""
     written = iter(range(checkpoint))
     whole = files.write_atomically
 
@@ -97,7 +103,6 @@ def train_and_die_writing(root: Path, text: str, checkpoint: int, begun: bool) -
         return whole(path, half)
 
     state_file.write_atomically = write
-    Store(root).train(RunConfig.model_validate_json(text))
 
 
 def train_and_die_in_a_line(root: Path, text: str, line: int) -> None:

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from innerloop.core.errors import InnerloopError
 from innerloop.core.seal import KEY, UncheckedWarning
+from innerloop.models import torch_files
 from innerloop.training.divergence import DivergenceError
 from innerloop.training.lock import LOCK, locked
 from innerloop.training.run import METRICS, TIMINGS, Run, RunError
@@ -217,8 +218,15 @@ def packed(state: dict[str, Any]) -> bytes:
     return small.getvalue()
 
 
+def views(numbers: torch.Tensor, times: int) -> dict[str, torch.Tensor]:
+    """Tensors that share all their numbers."""
+    return {f"w{number}": numbers[:] for number in range(times)}
+
+
 HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "stride 0": lambda state: state | {"weights": {"w": torch.zeros(1).expand(100_000, 128_000)}},
+    "a little of stride 0": lambda state: state | {"weights": {"w": torch.zeros(1).expand(3)}},
+    "many views of one": lambda state: state | {"weights": views(torch.zeros(100_000), 9)},
     "sparse": lambda state: state | {"weights": {"w": torch.eye(3).to_sparse()}},
     "on no device": lambda state: state | {"weights": {"w": torch.zeros(3, device="meta")}},
     "threads": lambda state: state | {"threads": 10**6},
@@ -235,11 +243,16 @@ def test_a_state_that_declares_more_than_it_holds_is_refused(half: Run, what: st
         Store(half.path.parent).train(tiny())
 
 
-def test_an_archive_that_unpacks_to_more_is_refused_before_it_is_unpacked(half: Run) -> None:
+def test_an_archive_that_unpacks_to_more_is_refused_before_it_is_unpacked(
+    half: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = torch.load(half.path / STATE, weights_only=True)
     (half.path / STATE).write_bytes(packed(state | {"more": torch.zeros(10**6)}))
+    unpacked: list[Path] = []
+    monkeypatch.setattr(torch_files.torch, "load", lambda path, **_: unpacked.append(path))
     with pytest.raises(StartOverError, match=r"state\.pt is damaged"):
         Store(half.path.parent).train(tiny())
+    assert half.path / STATE not in unpacked  # the previous one, which may be offered, is
 
 
 @pytest.mark.parametrize("name", [METRICS, "config.json"])

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 import innerloop as il
 from innerloop.core.errors import ConfigurationError
@@ -32,7 +33,7 @@ def test_prompts_that_do_not_fit_are_refused_before_a_folder_is_made(
 
 
 def test_the_limit_is_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = tiny(accumulate=3)
+    config = tiny(batch=16, accumulate=3)  # more than the held-out prompts take
     held, kept = bytes_per_prompt(config)
     step = config.batch * (kept + 3 * held)
     monkeypatch.setattr(feasible, "memory_of", lambda device: step)
@@ -41,7 +42,7 @@ def test_the_limit_is_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError, match="would take about"):
         require_feasible(config)
     monkeypatch.setattr(feasible, "memory_of", lambda device: None)
-    require_feasible(tiny(batch=10**11))
+    require_feasible(tiny(batch=10**8))
 
 
 def test_what_a_gradient_needs_grows_with_what_it_goes_through() -> None:
@@ -88,6 +89,34 @@ def test_sizes_are_refused_before_anything_is_allocated(
     with little_memory(2**28), pytest.raises(ConfigurationError, match=sentence):
         il.train(config, store=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": {"backbone": {**LOOP, "loops": 10**6}}, "window": 1, "accumulate": 10**6},
+        {"model": {"backbone": {**LOOP, "loops": 10**5}}, "window": None, "accumulate": 10**7},
+    ],
+    ids=["one with a gradient", "all with gradients"],
+)
+def test_steps_that_take_hours_are_refused_at_once(changes: dict[str, Any], tmp_path: Path) -> None:
+    config = tiny(**changes)
+    with little_memory(2**28), pytest.raises(ConfigurationError, match="one step of this run"):
+        il.train(config, store=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_loops_without_end_are_refused() -> None:
+    with pytest.raises(ValidationError, match="less than or equal to 1000000"):
+        tiny(model={"backbone": {**LOOP, "loops": 10**9}})
+
+
+def test_many_loops_are_computed_from_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny(model={"backbone": {**LOOP, "loops": 9}}, window=7)
+    monkeypatch.setattr(feasible, "_MANY", 9)
+    counted = bytes_per_prompt(config)
+    monkeypatch.setattr(feasible, "_MANY", 4)
+    assert bytes_per_prompt(config) == counted
 
 
 def test_long_prompts_are_computed_from_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:

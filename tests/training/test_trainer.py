@@ -1,6 +1,10 @@
 """The steps of a run."""
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,6 +164,22 @@ def test_compiled_blocks_take_the_same_steps() -> None:
     plain, compiled = moved(tiny(), 3), moved(tiny(compile=True), 3)
     for name, value in plain.items():
         assert torch.allclose(compiled[name], value, atol=1e-3), name
+
+
+@pytest.mark.slow
+def test_without_a_compiler_compiling_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    words = ["looped-linear", "--scale", "smoke", "steps=2", "compile=true", "threads=1"]
+    kept = {key: value for key, value in os.environ.items() if key not in ("CXX", "PATH")}
+    ended = subprocess.run(
+        [sys.executable, "-m", "innerloop", "train", *words, "--store", str(tmp_path / "runs")],
+        env={**kept, "PATH": str(tmp_path), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr
+    last = ended.stderr.rstrip().split("\n")[-1]
+    assert last.startswith("error: torch cannot compile the model here")
+    assert last.endswith("set compile=false.")
 
 
 def test_kernels_are_used_unless_they_are_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ class Representation(RepresentationSettings):
     MLP computes: L layers for L layers of Phi, of the L + 1 that the theorem allows.
     """
 
-    outputs: int = Field(default=1, ge=1, description="outputs of a point")
+    outputs: int = Field(default=1, ge=1, le=1000, description="outputs of a point")
     largest_output: Positive | None = Field(
         default=None,
         description="bound on |y|; None: sqrt(dims) (sqrt(outputs) + 4), enough for A ~ N(0, 1)",

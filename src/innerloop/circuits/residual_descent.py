@@ -57,7 +57,9 @@ class DescentSettings(BoundedSettings):
 class RepresentationSettings(DescentSettings):
     """What the circuits through a known network Phi have in common."""
 
-    layers: int = Field(default=3, ge=1, description="layers of a representation that is drawn")
+    layers: int = Field(
+        default=3, ge=1, le=1000, description="layers of a representation that is drawn"
+    )
     seed: int = Field(default=0, ge=0, description="which representation is drawn")
     slope: FiniteFloat = Field(default=0.01, ge=0, le=1, description="of the leaky ReLU below zero")
     representation: tuple[Matrix, ...] | None = Field(

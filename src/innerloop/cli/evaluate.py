@@ -4,6 +4,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import pandas as pd
 import typer
 from rich.markup import escape
@@ -154,8 +155,9 @@ def error_table(table: pd.DataFrame, *, title: str, by: str) -> Table:
     """Errors at a handful of prefixes or steps, one row per learner."""
     what = "examples" if by == "prefix" else "steps"
     shown = Table(title=escape(title), title_justify="left", caption_justify="left")
+    overflows = "; inf: answers that overflow" if np.isinf(table["mean"]).any() else ""
     shown.caption = escape(
-        f"mean squared error / E[y²] after so many {what}; 90% interval of the last one"
+        f"mean squared error / E[y²] after so many {what}; 90% interval of the last one{overflows}"
     )
     shown.add_column("learner", style="cyan", overflow="fold")
     values = sorted(set(table[by]))

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from innerloop.core.errors import PromptError
 from innerloop.models.block import Block, BlockShape, BlockSize, make_norm
 from innerloop.models.hidden import Hidden, Visible
-from innerloop.models.settings import BACKWARD
+from innerloop.models.settings import BACKWARD, MOST_LOOPS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,7 +154,7 @@ class Loop(_Blocks):
         default="loop", description="how blocks follow each other: stack or loop"
     )
     layers: int = Field(default=1, ge=1, description="blocks of the loop")
-    loops: int = Field(default=20, ge=1, description="loops that it is trained with")
+    loops: int = Field(default=20, ge=1, le=MOST_LOOPS, description="loops that it is trained with")
     inject: Literal["none", "add", "multiply"] = Field(
         default="add", description="how the input comes in again at every loop"
     )

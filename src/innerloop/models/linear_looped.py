@@ -25,7 +25,7 @@ from innerloop.core.learner import Traits
 from innerloop.core.prompt import Prompt
 from innerloop.core.state_parts import HiddenStates, MovingPart
 from innerloop.models.model import Head, Model, expect_config, initialise
-from innerloop.models.settings import BACKWARD, ModelSettings, Spread
+from innerloop.models.settings import BACKWARD, MOST_LOOPS, ModelSettings, Spread
 
 
 class LinearLoopedConfig(ModelSettings):
@@ -35,7 +35,7 @@ class LinearLoopedConfig(ModelSettings):
         default="linear-looped", description="the model: transformer, lstm, linear-looped or text"
     )
     dims: int = Field(ge=1, description="dimensions of an input")
-    loops: int = Field(default=20, ge=1, description="loops that it is trained with")
+    loops: int = Field(default=20, ge=1, le=MOST_LOOPS, description="loops that it is trained with")
     step_size: Float32 = Field(default=0.02, gt=0, description="eta before training")
 
     head: ClassVar[Head] = "regression"

@@ -9,6 +9,8 @@ Spread = Literal["small", "fan-in"]
 """Of first weights: a deviation of 0.02, or by the inputs of each map."""
 BACKWARD = 2.0
 """Operations of a gradient, over those of the prediction."""
+MOST_LOOPS = 10**6
+"""Far more than any model needs, and few enough to compute with."""
 
 
 class ModelSettings(Config):

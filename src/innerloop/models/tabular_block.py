@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from innerloop.core.config import Config
 from innerloop.models.attention import Attention
 from innerloop.models.block import BlockShape, Mlp
+from innerloop.models.settings import MOST_LOOPS
 
 
 class TabularShape(Config):
@@ -19,7 +20,7 @@ class TabularShape(Config):
     heads: int = Field(default=4, ge=1, description="attention heads")
     hidden: int | None = Field(default=None, ge=1, description="units of the MLP; None: 2 width")
     layers: int = Field(default=1, ge=1, description="blocks of the loop")
-    loops: int = Field(default=8, ge=1, description="loops that it is trained with")
+    loops: int = Field(default=8, ge=1, le=MOST_LOOPS, description="loops that it is trained with")
 
     @model_validator(mode="after")
     def _check_heads(self) -> "TabularShape":

@@ -57,7 +57,7 @@ class RepresentationAR(Task):
     order: int = Field(
         default=3, ge=1, le=10_000, description="q, the number of tokens that the next depends on"
     )
-    layers: int = Field(default=3, ge=1, description="layers of the representation")
+    layers: int = Field(default=3, ge=1, le=1000, description="layers of the representation")
     representation_seed: int = Field(
         default=0, ge=0, description="which representation all prompts share"
     )

@@ -25,7 +25,7 @@ class ChainOfThought(Task):
     """
 
     layers: int = Field(
-        default=6, ge=1, description="layers of the network: thoughts between two inputs"
+        default=6, ge=1, le=1000, description="layers of the network: thoughts between two inputs"
     )
     slope: float = Field(default=0.01, ge=0, le=1, description="slope of the activation below zero")
 

@@ -91,7 +91,7 @@ class RepresentationRegression(FunctionTask):
     noise: FiniteFloat = Field(
         default=0.0, ge=0, description="standard deviation of the noise on y"
     )
-    layers: int = Field(default=3, ge=1, description="layers of the representation")
+    layers: int = Field(default=3, ge=1, le=1000, description="layers of the representation")
     representation_seed: int = Field(
         default=0, ge=0, description="which representation all prompts share"
     )

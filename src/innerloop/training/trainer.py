@@ -73,8 +73,8 @@ class Trainer:
         self.optimizers.clear()
         loss = torch.zeros((), device=self.device)  # ()
         for part, share in self._parts(self.prompts.at(self.step)):
-            with _compiling(self.config):
-                part_loss = share * self._loss(part, sizes)  # ()
+            part_loss = share * self._loss(part, sizes)  # ()
+            with _compiling(self.config):  # gradients are compiled when they are first computed
                 part_loss.backward()
             loss += part_loss.detach()
         loss = self.processes.add_up(self.optimizers.parameters, loss)  # ()
@@ -112,7 +112,8 @@ class Trainer:
     ) -> Tensor:
         """A model's outputs (T, B, n, k) in the window; compiled blocks need no kernels."""
         use = self.config.kernels and not self.config.compile
-        return window_outputs(model, prompt, loops=loops, window=window, use_kernels=use)
+        with _compiling(self.config):
+            return window_outputs(model, prompt, loops=loops, window=window, use_kernels=use)
 
     def _precision(self) -> Any:
         if self.config.precision == "float32":
