@@ -143,26 +143,25 @@ def require_fit(tensors: dict[str, Tensor], expected: dict[str, Tensor], path: P
     missing = [name for name in expected if name not in tensors]
     if missing:
         raise InnerloopError(f"{path} lacks the tensor {missing[0]!r}: it is of another model.")
-    for name, value in tensors.items():
-        if name not in expected:
+    for name in sorted(tensors.keys() - expected.keys()):
+        raise InnerloopError(
+            f"{path} holds a tensor {name!r} that the model does not have: it is of another model."
+        )
+    for name, wanted in expected.items():  # in the model's order: a file's is any
+        if tensors[name].shape != wanted.shape:
             raise InnerloopError(
-                f"{path} holds a tensor {name!r} that the model does not have: it is of another "
-                "model."
+                f"{name!r} in {path} has shape {tuple(tensors[name].shape)}, expected "
+                f"{tuple(wanted.shape)}: it is of another model."
             )
-        if value.shape != expected[name].shape:
-            raise InnerloopError(
-                f"{name!r} in {path} has shape {tuple(value.shape)}, expected "
-                f"{tuple(expected[name].shape)}: it is of another model."
-            )
-    first = next(iter(tensors))
-    for name, value in tensors.items():
-        kind, other = _type_name(value.dtype), _type_name(tensors[first].dtype)
+    first = next(iter(expected))
+    for name in expected:
+        kind, other = (_type_name(tensors[one].dtype) for one in (name, first))
         if kind not in get_args(FloatType) or kind != other:
             raise InnerloopError(
                 f"{name!r} in {path} is {kind} and {first!r} is {other}: expected one of "
                 f"{', '.join(get_args(FloatType))} for all."
             )
-        if not bool(torch.isfinite(value).all()):
+        if not bool(torch.isfinite(tensors[name]).all()):
             raise InnerloopError(
                 f"{name!r} in {path} holds NaN or infinity, with which no model predicts: train it "
                 "again, or take another copy of the file."
