@@ -56,7 +56,7 @@ function frameOf(state, small = false) {
   const span = [-state.span, state.span];
   const [width, height] = small ? [220, 200] : [WIDTH, state.dims === 1 ? TALL : WIDTH - 8];
   const vertical = state.dims === 1 ? span.map((end) => end * HEIGHT) : span;
-  return new Frame(width, height, span, vertical, state.dims === 1 ? ["x", "y"] : ["first input", "second"]);
+  return new Frame(width, height, span, vertical, state.dims === 1 ? ["x", "y"] : ["first input", "second input"]);
 }
 
 class Panel {
