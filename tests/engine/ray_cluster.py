@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from innerloop.core.extras import import_extra
+
 MEMORY = 80_000_000
 """Bytes of a node's object store: the least that Ray takes."""
 
@@ -14,8 +16,7 @@ MEMORY = 80_000_000
 @contextmanager
 def local_cluster() -> Iterator[Any]:
     """A cluster whose head has one CPU; whoever uses it adds nodes and takes them away."""
-    from ray import cluster_utils  # which is not installed everywhere
-
+    cluster_utils = import_extra("ray.cluster_utils", "ray", "a cluster")
     variables = {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # as fast as the test itself

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from innerloop.cli.console import Console
 from innerloop.cli.options import ScaleName, json_file, spread, write_rows
-from innerloop.core.machine import describe_machine
+from innerloop.core.machine import describe_machine, require_threads
 from innerloop.data.reading import MissingDataError
 from innerloop.report.words import duration
 from innerloop.training.config import MOST_THREADS, RunConfig
@@ -58,6 +58,7 @@ def bench(
     configs = {name: find_recipe(name, scale) for name in names or RECIPES}
     place = available(device)
     if threads is not None:
+        require_threads(threads)
         torch.set_num_threads(threads)
     peak = multiplication_rate(place)
     console.print(describe_machine(), markup=False)

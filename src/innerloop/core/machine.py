@@ -1,4 +1,4 @@
-"""The machine that numbers were measured on, in one line."""
+"""The machine that numbers were measured on, in one line, and the threads that it can have."""
 
 import os
 import platform
@@ -7,7 +7,11 @@ from pathlib import Path
 import humanize
 import torch
 
+from innerloop.core.errors import ConfigurationError
+
 _PROCESSORS = Path("/proc/cpuinfo")
+_THREADS, _PER_CORE = 256, 4
+"""What any machine may be asked for, and what a large one may."""
 
 
 def describe_machine() -> str:
@@ -17,6 +21,20 @@ def describe_machine() -> str:
         parts.append(torch.cuda.get_device_name())
     parts += [f"Python {platform.python_version()}", f"torch {torch.__version__}"]
     return ", ".join(part for part in parts if part)
+
+
+def require_threads(number: int) -> None:
+    """Refuse far more threads than there are cores: nothing is quicker with them.
+
+    Where the system has no room for them, they would end the process without a word.
+    """
+    cores = os.cpu_count() or 1
+    most = max(_THREADS, _PER_CORE * cores)
+    if number > most:
+        raise ConfigurationError(
+            f"threads is {number}, expected at most {most} on a machine with {cores} cores: take "
+            "as many as it has cores."
+        )
 
 
 def _processor() -> str:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from innerloop.core.errors import ConfigurationError
+from innerloop.core.machine import require_threads
 from innerloop.core.prompt import Prompt
 from innerloop.core.words import duration
 from innerloop.models.bounded import bytes_of
@@ -32,10 +33,11 @@ _FASTER = 10_000
 
 
 def require_feasible(config: RunConfig) -> None:
-    """Refuse a device that is not here, steps of hours, and what does not fit into memory.
+    """Refuse devices and threads that are not here, steps of hours, what does not fit into memory.
 
     Nothing that is large is made for it: sizes are compared before.
     """
+    require_threads(config.threads or 1)
     device = available(config.device)
     memory = memory_of(device)
     if memory is not None:
