@@ -149,8 +149,6 @@ def _overview(results: Sequence[Result], training: TrainingTime | None) -> str:
             f"of each took. With {_text(versions(results))}. The command of each study is on its "
             "page.\n",
             *([f"Not run at this scale: {missing}.\n"] if missing else []),
-            "The papers' tables on real data (yang2024 table 2, gao2025 tables 1 and 2) are not "
-            "among the studies.\n",
             _table(("study", "what it is about", "claims", "training", "measuring"), rows),
             "## What was scaled down\n",
             _table(("study", "smaller than in the paper"), smaller) if smaller else "Nothing.\n",
