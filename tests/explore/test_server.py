@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from innerloop.core.errors import InnerloopError
 from innerloop.explore.server import LOOPBACK, served
 
 
@@ -35,6 +36,13 @@ def test_the_port_is_free_again_at_the_end():
         socket.create_connection((LOOPBACK, port))
     with served("again", port) as address:
         assert _get(address) == (200, "again")
+
+
+def test_a_port_that_is_taken_is_a_sentence():
+    with served("page") as address:
+        port = urlsplit(address).port or 0
+        with pytest.raises(InnerloopError, match=f"port {port} cannot be served"), served("", port):
+            pass
 
 
 def test_only_the_loopback_interface_listens():

@@ -21,6 +21,7 @@ from innerloop.cli.verbs import VERBS
 from innerloop.core.explain import fields_of
 from innerloop.data.catalog import DATASETS
 from innerloop.learners.table import LEARNERS
+from innerloop.models.pretrained import SHIPPED
 from innerloop.studies.table import PAPERS, STUDIES
 from innerloop.tasks.shifts import SHIFTS
 from innerloop.training.families import SCALES
@@ -260,6 +261,7 @@ NAMED: dict[str, st.SearchStrategy[Pairs]] = {
     "compile words": st.just([]),  # they come with the algorithm
     "task": st.just([]),  # it comes with its settings
     "runs task": _among("os:PathLike", "tests.training.configs:tiny"),
+    "explore models": _among(*FOLDERS, *SHIPPED),
     "recipe": _recipe(),
     "overrides": st.just([]),  # they come with the recipe
     "algorithm": _circuit(),

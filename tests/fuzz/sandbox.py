@@ -168,7 +168,7 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
     """Refuse, as the system might, what a command line of the fuzzer may not do."""
     if not _watched:
         return
-    if event in ("socket.connect", "socket.getaddrinfo"):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.bind"):  # nor waits for anybody
         raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
     if event in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork"):
         _refuse_process()

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
+from innerloop.core.errors import InnerloopError
+
 LOOPBACK = "127.0.0.1"
 
 
@@ -14,7 +16,13 @@ def served(page: str, port: int = 0) -> Iterator[str]:
 
     Port 0 is any that is free.
     """
-    server = ThreadingHTTPServer((LOOPBACK, port), _handler(page.encode()))
+    try:
+        server = ThreadingHTTPServer((LOOPBACK, port), _handler(page.encode()))
+    except OSError as error:
+        raise InnerloopError(
+            f"port {port} cannot be served ({error.strerror or error}): give another port, or 0 "
+            "for any that is free."
+        ) from error
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
