@@ -46,6 +46,20 @@ def test_ones_own_run_stands_before_the_others(
     assert (first["name"], first["dims"]) == (run.path.name, 2)
 
 
+def test_a_model_of_the_page_comes_first_and_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    assert run_flat(capsys, "explore", "tied-plane", "--export", tmp_path)[0] == 0
+    names = [sheet["name"] for sheet in _sheets(tmp_path / "index.html")]
+    assert names[0] == "tied-plane"
+    assert len(set(names)) == len(names) == 10
+
+
+def test_two_models_of_one_name_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    code, _, err = run_flat(capsys, "explore", "tied-line", "tied-line", "--export", tmp_path)
+    assert (code, "two of the models are called 'tied-line'" in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("word", "said"),
     [("nothing-of-this-name", "neither the folder of a run"), ("looped-linear", "neither")],

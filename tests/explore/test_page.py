@@ -295,6 +295,20 @@ def test_the_nearest_algorithm_is_named_at_every_loop(visitor: Visitor):
     assert float(least.split("\t")[-1]) < 1e-8
 
 
+def test_predictions_that_overflow_are_told(visitor: Visitor):
+    # The compiled Newton diverges: all examples lie at the edge.
+    visitor.open("#d=1&k=40&m=newton-line&e=" + ";".join(["3,3"] * 60))
+    assert "overflowed" in visitor.page.locator("#nearest").inner_text()
+
+
+def test_the_height_of_an_example_reaches_as_far_as_the_plot(visitor: Visitor):
+    visitor.open("#d=2&p=scaled&k=4&m=looped-plane&e=1,1,0")
+    slider = visitor.page.get_by_label("Its y")
+    slider.focus()
+    visitor.page.keyboard.press("End")
+    assert visitor.examples()[0].tolist() == [1.0, 1.0, 15.0]
+
+
 @pytest.mark.parametrize("dims", [1, 2])
 def test_a_phone_shows_the_page_without_scrolling_sideways(visitor: Visitor, dims: int):
     visitor.page.set_viewport_size({"width": 390, "height": 800})

@@ -55,7 +55,7 @@ def explore(
 
     innerloop train looped-line seed=1 && innerloop explore runs/looped-line-...
     """
-    sheets = [*(_own(word) for word in models or ()), *gallery()]
+    sheets = _together([_own(word) for word in models or ()], gallery())
     console = Console()
     if export is not None:
         path = write_explore_page(sheets, export)
@@ -66,6 +66,18 @@ def explore(
         if open_browser:
             webbrowser.open(address)
         interruption.wait()
+
+
+def _together(own: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The user's models, then those of the page; the page knows each by its name."""
+    names = [sheet["name"] for sheet in own]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigurationError(
+                f"two of the models are called {name!r}, and the page knows a model by its name: "
+                "give one of them, or rename a folder."
+            )
+    return own + [sheet for sheet in others if sheet["name"] not in names]
 
 
 def _own(word: str) -> dict[str, Any]:

@@ -56,6 +56,7 @@ class PageOfLearners {
     element("reference").replaceChildren(...REFERENCES.map(({ id, title }) => html("option", { value: id, textContent: title })));
     element("reference").value = state.reference;
     element("height").hidden = element("key").hidden = state.dims === 1;
+    Object.assign(element("height").querySelector("input"), { min: -state.span * HEIGHT, max: state.span * HEIGHT });
     element("least").textContent = shortNumber(-state.span * HEIGHT);
     element("most").textContent = shortNumber(state.span * HEIGHT);
     element("another").disabled = state.models.length === 3;
@@ -300,6 +301,7 @@ class PageOfLearners {
     const sentences = found.map((ranking, i) => {
       if (!ranking) return "";
       const { algorithm, step, distance } = ranking[0];
+      if (!Number.isFinite(distance)) return `${this.panels[i].sheet.title}: its predictions have overflowed.`;
       const steps = algorithm.moves ? ` after ${step} step${step === 1 ? "" : "s"}` : "";
       return `${this.panels[i].sheet.title}: nearest to ${algorithm.title}${steps} (distance ${shortNumber(distance)}).`;
     });

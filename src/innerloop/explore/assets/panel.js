@@ -3,7 +3,7 @@
 const COLOURS = ["model", "model2", "model3"];
 const WIDTH = 420, TALL = 330;
 
-// The examples in a plot, to be dragged; `moved(i, values)` is told the pixels as values.
+// The examples in a plot, which are dragged, or moved by keys in the plot that has the keyboard.
 class Examples {
   constructor(frame, page, keyboard) {
     Object.assign(this, { frame, page, keyboard, circles: [] });
