@@ -101,6 +101,15 @@ def test_the_keyboard_reaches_every_value(opened: Page) -> None:
     assert "step: 2" in tip.inner_text()
     opened.keyboard.press("ArrowDown")
     assert tip.inner_text().startswith("</script>"), "the next curve, whose label is text"
+    # Scrolled, as by the focus itself, it goes along with its point.
+    before = tip.bounding_box()
+    opened.evaluate(
+        "new Promise(done => { addEventListener('scroll', done, { once: true }); scrollBy(0, 40); })"
+    )
+    after = tip.bounding_box()
+    assert before is not None
+    assert after is not None
+    assert before["y"] - after["y"] == pytest.approx(40, abs=1)
     opened.keyboard.press("Escape")
     assert tip.is_hidden()
 

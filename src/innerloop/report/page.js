@@ -112,8 +112,15 @@
         keys[event.key]();
       });
     }
-    addEventListener("scroll", clear, { passive: true });
-    figure.addEventListener("scroll", clear, { passive: true });
+    // A page scrolls under the pointer, but with the keys: what they show stays at its point.
+    function scrolled() {
+      if (!ring.isConnected) return;
+      if (document.activeElement === svg) show(...place);
+      else clear();
+    }
+
+    addEventListener("scroll", scrolled, { passive: true });
+    figure.addEventListener("scroll", scrolled, { passive: true });
 
     function toggle(number) {
       if (!hidden.delete(number)) hidden.add(number);
