@@ -8,11 +8,26 @@ from pathlib import Path
 
 import pytest
 
+from innerloop.cli.main import main
 from innerloop.training.store import Store
 
 TRAIN = (
     "train", "looped-linear", "--scale", "smoke", "threads=1", "log_every=1", "steps=40",
 )  # fmt: skip
+
+SWALLOWING = """
+import signal
+import innerloop as il
+
+class Swallowing(il.learners.OLS):
+    def init(self, prompt):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ValueError("Invalid affine transformation matrix") from None
+
+learner = Swallowing()
+"""
 
 
 def started(*words: str, python: tuple[str, ...] = ()) -> subprocess.Popen[str]:
@@ -53,3 +68,18 @@ def test_readers_that_leave_do_not_end_training(tmp_path: Path) -> None:
     assert child.wait() == 0
     (run,) = Store(tmp_path).runs()
     assert run.finished
+
+
+def test_ctrl_c_that_other_code_turns_into_an_error_is_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # As matplotlib does, where Ctrl-C comes while its C code asks for a matrix.
+    tmp_path.joinpath("swallowing.py").write_text(SWALLOWING)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit) as end:
+        main(["evaluate", "swallowing:learner", "--prompts", "2"])
+    assert end.value.code == 130
+    assert capsys.readouterr().err.endswith("Aborted.\n")
+    assert signal.getsignal(signal.SIGINT) is before

@@ -34,7 +34,9 @@ def cluster() -> Iterator[Any]:
 
 
 def grid(root: Path) -> Sweep:
-    return make_sweep("looped-linear", BASE, ["task.noise=0,0.5"], seeds=(0, 1), store=Store(root))
+    """Sixteen runs."""
+    words = ["task.noise=0,0.1,0.3,0.5"]
+    return make_sweep("looped-linear", BASE, words, seeds=range(4), store=Store(root))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ def test_all_runs_finish_where_a_node_is_killed(
 
     table = sweep.run(jobs, cluster=RayCluster(address=cluster.address), listener=kill)
     assert word.exists()
-    assert list(table["state"]) == 4 * ["finished"], list(table["reason"])
+    assert list(table["state"]) == 16 * ["finished"], list(table["reason"])
     assert_same(tmp_path / "runs", at_home)
 
 
@@ -96,11 +98,11 @@ def test_runs_come_back_from_nodes_that_do_not_see_the_store(
     settings = RayCluster(address=cluster.address)
     table = sweep.run(jobs, cluster=settings, listener=hide, stop=stop)
     assert max(seen) == 0, "it was trained elsewhere"
-    assert sorted(table["state"]) == [*3 * ["not trained"], "stopped"]
+    assert sorted(table["state"]) == [*15 * ["not trained"], "stopped"]
     assert max(table["steps"]) == 1, "what was trained until then has come back"
     word.touch()
     table = grid(root).run(cluster=settings, listener=hide)
-    assert list(table["state"]) == 4 * ["finished"], list(table["reason"])
+    assert list(table["state"]) == 16 * ["finished"], list(table["reason"])
     assert_same(root, at_home)
 
 

@@ -182,8 +182,18 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
             continue
         path = os.path.abspath(os.fsdecode(place))
         if not path.startswith(f"{folder}{os.sep}") and path != os.devnull:
-            ending.outside.append(f"{event} {path}")
+            if not _is_asked_for(path, ending.words):
+                ending.outside.append(f"{event} {path}")
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+
+def _is_asked_for(path: str, words: Sequence[str]) -> bool:
+    """Whether one of the words names this place, or one beside or in it: `--json ../../up`."""
+    places = [os.path.abspath(word.rpartition("=")[2]) for word in words if os.sep in word]
+    return any(
+        os.path.dirname(place) in (path, os.path.dirname(path)) or path.startswith(place)
+        for place in places
+    )
 
 
 def _refuse_process(*_: Any) -> int:

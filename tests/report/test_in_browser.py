@@ -104,7 +104,7 @@ def test_the_keyboard_reaches_every_value(opened: Page) -> None:
     # Scrolled, as by the focus itself, it goes along with its point.
     before = tip.bounding_box()
     opened.evaluate(
-        "new Promise(done => { addEventListener('scroll', done, { once: true }); scrollBy(0, 40); })"
+        "new Promise(end => { addEventListener('scroll', end, { once: true }); scrollBy(0, 40); })"
     )
     after = tip.bounding_box()
     assert before is not None

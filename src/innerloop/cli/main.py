@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from innerloop.cli.console import Console
+from innerloop.cli.ctrl_c import CTRL_C
 from innerloop.cli.verbs import LazyVerbs
 from innerloop.core.errors import InnerloopError, is_out_of_memory
 from innerloop.training.interrupt import interruptible
@@ -64,10 +65,15 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:
         place = "" if error.filename is None else f" {_printable(os.fsdecode(error.filename))!r}"
         _leave(f"cannot use{place}: {error.strerror or error}. Choose another place.")
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
+    except Exception as error:
+        if is_out_of_memory(error):
+            _leave("this machine has not enough memory for that: take smaller sizes.")
+        if not CTRL_C.pressed:
             raise
-        _leave("this machine has not enough memory for that: take smaller sizes, or fewer prompts.")
+        print("Aborted.", file=sys.stderr)
+        sys.exit(130)
+    finally:
+        CTRL_C.end()
 
 
 def _leave(sentence: str) -> NoReturn:

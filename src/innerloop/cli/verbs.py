@@ -1,12 +1,13 @@
 """The verbs of the command line, each loaded when it is used: the list of them needs none."""
 
 import importlib
-import signal
 from dataclasses import dataclass
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from innerloop.cli.ctrl_c import CTRL_C
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,7 @@ class Verb:
     def load(self, name: str) -> Any:
         """The command itself, with all its imports; from here on Ctrl-C is an exception."""
         entry = getattr(importlib.import_module(f"innerloop.cli.{self.module}"), self.function)
-        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # `innerloop.__main__` has set it
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        CTRL_C.begin()
         if isinstance(entry, typer.Typer):
             command = typer.main.get_command(entry)
             command.name = name
