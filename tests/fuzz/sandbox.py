@@ -126,7 +126,7 @@ def copied(template: Path) -> Iterator[Path]:
 
 @contextmanager
 def _as_it_was() -> Iterator[None]:
-    """Put back what a process has one of: variables, folder, import path, threads, figures."""
+    """Put back what a process has one of: variables, folder, threads, figures, gradients."""
     variables, folder, path = dict(os.environ), Path.cwd(), list(sys.path)
     threads, handler = torch.get_num_threads(), signal.getsignal(signal.SIGINT)
     bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
@@ -141,6 +141,7 @@ def _as_it_was() -> Iterator[None]:
         sys.dont_write_bytecode = bytecode
         signal.signal(signal.SIGINT, handler)
         torch.set_num_threads(threads)
+        torch.set_grad_enabled(True)  # an interrupt may come inside the end of `no_grad`
         plt.close("all")
 
 

@@ -64,6 +64,13 @@ def test_a_wrong_command_line_is_one_sentence(words: tuple[str, ...], piece: str
     assert piece in " ".join(ending.errors.replace("│", " ").split())
 
 
+@pytest.mark.parametrize("verb", ["inspect", "evaluate"])
+def test_brackets_in_the_name_of_a_folder_are_no_markup(verb: str) -> None:
+    ending = check_command_line([verb, "circuit", "--prompts", "4", "-o", "[/]"])
+    assert ending.code == 0
+    assert "figure [/]/circuit" in ending.output
+
+
 CONFIGURATIONS: list[tuple[Any, str]] = [
     ({**tiny().model_dump(mode="json"), "model": {"kind": ["lstm"]}}, "'kind'"),
     ({**tiny().model_dump(mode="json"), "seed": 10**30}, "seed is too large"),

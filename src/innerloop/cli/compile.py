@@ -12,7 +12,7 @@ from rich.table import Table
 
 from innerloop.circuits import CIRCUITS, Blueprint, CircuitSettings, read_settings
 from innerloop.circuits.explain import layer_table, slot_table
-from innerloop.cli.console import Console
+from innerloop.cli.console import Console, as_place
 from innerloop.cli.folders import require_free
 from innerloop.cli.options import Force, json_file, write_json
 from innerloop.cli.specs import settings_of
@@ -84,7 +84,7 @@ def compile_(
         save(circuit, output)
         write_json(output / CIRCUIT, description)
         console.print(_sizes(description), soft_wrap=True)
-        console.print(f"written to [cyan]{escape(str(output))}[/]", soft_wrap=True)
+        console.print(f"written to {as_place(output)}", soft_wrap=True)
         console.print(f"Hold it to its algorithm: innerloop verify {output}", markup=False)
 
 

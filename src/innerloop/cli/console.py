@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import rich.console
+from rich.markup import escape
 from rich.segment import Segment
 
 from innerloop.core.words import printable
@@ -19,3 +20,8 @@ class Console(rich.console.Console):
                 yield piece
             else:
                 yield Segment(printable(piece.text), piece.style)
+
+
+def as_place(path: object) -> str:
+    """A file, folder or address as markup: coloured, whatever brackets are in its name."""
+    return f"[cyan]{escape(str(path))}[/]"

@@ -12,7 +12,7 @@ from innerloop.analysis.drawing import draw_error_curve, draw_training, save_fig
 from innerloop.analysis.error import error_curve
 from innerloop.analysis.identify import Identification, identify
 from innerloop.analysis.identify_figure import draw_identification
-from innerloop.cli.console import Console
+from innerloop.cli.console import Console, as_place
 from innerloop.cli.evaluate import error_table
 from innerloop.cli.options import json_file, output_folder, write_rows
 from innerloop.cli.progress import progress_bar
@@ -96,9 +96,9 @@ def demo(
     console.print(f"[bold]Which algorithm is it?[/] {escape(answer.summary())}")
     write_rows(json, pd.concat([by_prefix.assign(by="prefix"), by_loop.assign(by="step")]))
     page = write_page(_page(run, answer, by_prefix, by_loop, figures), output / "index.html")
-    console.print(f"page [cyan]{page}[/], run [cyan]{run.path}[/]", soft_wrap=True)
+    console.print(f"page {as_place(page)}, run {as_place(run.path)}", soft_wrap=True)
     explored = write_explore_page(gallery(), output / "explore")
-    console.print(f"Drag examples, and watch one learn: [cyan]{explored}[/]", soft_wrap=True)
+    console.print(f"Drag examples, and watch one learn: {as_place(explored)}", soft_wrap=True)
 
 
 def _curve(

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from innerloop.analysis.drawing import draw_error_curve, save_figure_and_table
 from innerloop.analysis.error import error_curve
-from innerloop.cli.console import Console
+from innerloop.cli.console import Console, as_place
 from innerloop.cli.options import (
     Points,
     Steps,
@@ -110,7 +110,7 @@ def evaluate(
         stem = file_name(words, subjects.labels, settings)
         image, csv = save_figure_and_table(figure, table, output / stem)
         console.print(error_table(table, title=title, by=by.value))
-        console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
+        console.print(f"figure {as_place(image)}, numbers {as_place(csv)}", soft_wrap=True)
         tables.append(table.assign(shift=name))
     write_rows(json, pd.concat(tables))
 

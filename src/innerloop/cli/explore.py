@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from innerloop.cli.console import Console
+from innerloop.cli.console import Console, as_place
 from innerloop.cli.subjects import is_run, note_unfinished
 from innerloop.core.errors import ConfigurationError
 from innerloop.explore.gallery import gallery
@@ -59,10 +59,10 @@ def explore(
     console = Console()
     if export is not None:
         path = write_explore_page(sheets, export)
-        console.print(f"page [cyan]{path}[/]", soft_wrap=True)
+        console.print(f"page {as_place(path)}", soft_wrap=True)
         return
     with interruptible() as interruption, served(explore_page(sheets), port) as address:
-        console.print(f"page [cyan]{address}[/], Ctrl-C ends it", soft_wrap=True)
+        console.print(f"page {as_place(address)}, Ctrl-C ends it", soft_wrap=True)
         if open_browser:
             webbrowser.open(address)
         interruption.wait()

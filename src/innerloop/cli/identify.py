@@ -15,7 +15,7 @@ from innerloop.analysis.drawing import save_figure_and_table
 from innerloop.analysis.identification import Identification
 from innerloop.analysis.identify import identify as identify_learner
 from innerloop.analysis.identify_figure import draw_identification
-from innerloop.cli.console import Console
+from innerloop.cli.console import Console, as_place
 from innerloop.cli.evaluate import describe, shifted_tasks
 from innerloop.cli.options import (
     Points,
@@ -130,7 +130,7 @@ def identify(
     }  # fmt: skip
     stem = file_name(words, subjects.labels, settings)
     image, csv = save_figure_and_table(draw_identification(answer), answer.ranking, output / stem)
-    console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
+    console.print(f"figure {as_place(image)}, numbers {as_place(csv)}", soft_wrap=True)
     asked = {"task": describe(subjects.name, subjects.task), "seed": seed}
     write_json(json, {**asked, **as_json(answer)})
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from innerloop.cli.console import Console
+from innerloop.cli.console import Console, as_place
 from innerloop.cli.folders import require_free
 from innerloop.cli.options import Force
 from innerloop.models.checkpoint import save
@@ -61,7 +61,7 @@ def import_(
     model = read(file, heads=heads, loops=loops, inject=inject.value if inject else None)
     save(model, output)
     console = Console(soft_wrap=True, highlight=False)
-    console.print(f"{describe(model)}\nwritten to [cyan]{output}[/]")
+    console.print(f"{describe(model)}\nwritten to {as_place(output)}")
     console.print(f"Use it: innerloop evaluate {output} ols", markup=False)
     console.print(f"or, in Python: innerloop.models.load({str(output)!r})", markup=False)
 

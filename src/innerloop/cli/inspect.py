@@ -15,7 +15,7 @@ from innerloop.analysis.drawing import save_figure_and_table
 from innerloop.analysis.inside_figure import draw_inside
 from innerloop.analysis.intervals import seeded
 from innerloop.analysis.places import Component
-from innerloop.cli.console import Console
+from innerloop.cli.console import Console, as_place
 from innerloop.cli.evaluate import describe
 from innerloop.cli.options import Points, Steps, TaskName, json_file, output_folder, write_rows
 from innerloop.cli.progress import progress_bar
@@ -88,7 +88,7 @@ def inspect(
     stem = file_name(words, subjects.labels, settings)
     figure = draw_inside(patterns, single["head"], single.get("mlp"), direct)
     image, csv = save_figure_and_table(figure, rows, output / stem)
-    console.print(f"figure [cyan]{image}[/], numbers [cyan]{csv}[/]", soft_wrap=True)
+    console.print(f"figure {as_place(image)}, numbers {as_place(csv)}", soft_wrap=True)
     write_rows(json, rows)
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from innerloop.cli.console import Console
+from innerloop.cli.console import Console, as_place
 from innerloop.cli.options import ResultsFolder, RunsFolder
 from innerloop.cli.reproduce import results_folder
 from innerloop.core.errors import ConfigurationError
@@ -73,12 +72,12 @@ def report(
         )
     page = write_page(joined_page(chosen), output)
     console.print(tally(chosen))
-    console.print(f"page [cyan]{escape(str(page))}[/]")
+    console.print(f"page {as_place(page)}")
     if docs is not None:
         written = write_docs(docs, chosen, training=partial(time_of_runs, Store(runs)))
-        console.print(f"pages [cyan]{escape(str(docs / 'README.md'))}[/]: {tally(written)}")
+        console.print(f"pages {as_place(docs / 'README.md')}: {tally(written)}")
         if readme is not None:
-            console.print(f"summary [cyan]{escape(str(write_summary(readme, written, docs)))}[/]")
+            console.print(f"summary {as_place(write_summary(readme, written, docs))}")
 
 
 def time_of_runs(store: Store, results: Sequence[Result]) -> TrainingTime | None:

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from innerloop.cli.console import Console
+from innerloop.cli.console import Console, as_place
 from innerloop.cli.engine_options import (
     Address,
     CpusPerRun,
@@ -209,7 +209,7 @@ def _tell_outcome(console: Console, outcome: Outcome) -> None:
         console.print(f"  note: {escape(note)}", soft_wrap=True)
     known = " (measured already)" if outcome.known else ""
     page = write_study_page(result)
-    console.print(f"  page [cyan]{escape(str(page))}[/]{known}", soft_wrap=True)
+    console.print(f"  page {as_place(page)}{known}", soft_wrap=True)
 
 
 def _claims(result: Result) -> Table:

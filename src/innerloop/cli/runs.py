@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from innerloop.cli.console import Console
+from innerloop.cli.console import Console, as_place
 from innerloop.cli.options import RunsFolder, json_file, write_json
 from innerloop.core.errors import ConfigurationError, InnerloopError, unknown
 from innerloop.core.files import require_file_place, write_atomically
@@ -116,7 +116,7 @@ def export(
     run = find_run(Store(store), name)
     write_atomically(file, lambda place: _pack(run, place))
     console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{run.name} written to [cyan]{escape(str(file))}[/]")
+    console.print(f"{run.name} written to {as_place(file)}")
     console.print(f"Use it elsewhere: unzip {file} -d runs", markup=False)
 
 
@@ -136,7 +136,7 @@ def ship(
     run = find_run(Store(store), name)
     written = ship_run(run, folder)
     console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{run.name} written to [cyan]{escape(str(folder))}[/]")
+    console.print(f"{run.name} written to {as_place(folder)}")
     console.print(f"Fill in {folder / CARD}, and put this into SHIPPED:", markup=False)
     console.print(f'    "{folder.name}": "{written}",', markup=False)
 

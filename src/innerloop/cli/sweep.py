@@ -11,7 +11,7 @@ from rich.table import Table
 
 from innerloop.analysis.drawing import save_figure_and_table
 from innerloop.analysis.sweep_figure import draw_sweep, sweep_averages
-from innerloop.cli.console import Console
+from innerloop.cli.console import Console, as_place
 from innerloop.cli.engine_options import (
     Address,
     CpusPerRun,
@@ -137,11 +137,11 @@ def _show(console: Console, grid: Sweep, table: pd.DataFrame, place: Path) -> No
     if any(averages["finished"]):
         figure = draw_sweep(averages, keys, title=grid.recipe)
         image, csv = save_figure_and_table(figure, table, place)
-        shown = f"figure [cyan]{escape(str(image))}[/], "
+        shown = f"figure {as_place(image)}, "
     else:  # nothing to draw
         csv, shown = place.with_name(f"{place.name}.csv"), ""
         write_atomically(csv, lambda file: table.to_csv(file, index=False))
-    console.print(f"{shown}runs [cyan]{escape(str(csv))}[/]", soft_wrap=True)
+    console.print(f"{shown}runs {as_place(csv)}", soft_wrap=True)
 
 
 def _printed(averages: pd.DataFrame, keys: Sequence[str], recipe: str) -> Table:

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from innerloop.cli.console import Console
+from innerloop.cli.console import Console, as_place
 from innerloop.cli.options import DataFolder, RunsFolder, ScaleName, json_file, spread, write_rows
 from innerloop.core.files import require_folder
 from innerloop.core.words import count
@@ -101,7 +101,7 @@ def _show(run: Run, config: RunConfig, json: Path | None) -> None:
     write_rows(json, run.metrics())
     console = Console()
     console.print(summary(run, config))
-    console.print(f"run [cyan]{escape(str(run.path))}[/]", soft_wrap=True)
+    console.print(f"run {as_place(run.path)}", soft_wrap=True)
 
 
 def stopped(run: Run, interruption: Interruption) -> typer.Exit:
