@@ -14,7 +14,14 @@ REPEATS = 7
 ALLOWED = 1.3
 """Times torch's own import that ours, with torch in it, may take."""
 
-NAMES = "import innerloop as il\nfor name in il.__all__: getattr(il, name)"
+NAMES = (
+    "import innerloop as il\n"
+    "for name in il.__all__:\n"
+    "    if not name.startswith('InContext'): getattr(il, name)"
+)
+ESTIMATOR = "import innerloop as il\nil.InContextRegressor()"
+SCIKIT_LEARN = "import torch, sklearn.base"
+"""An estimator of its kind needs it."""
 LEARNER = "import innerloop as il\nil.learners.OLS(); il.tasks.LinearRegression(dims=5)"
 HELP = "from innerloop.cli.main import main\nmain(['--help'])"
 
@@ -22,7 +29,8 @@ HELP = "from innerloop.cli.main import main\nmain(['--help'])"
 def run() -> list[Row]:
     """The whole of `innerloop`, and what a first experiment needs, beside `import torch`."""
     return [
-        _compare("import innerloop and touch all its names, import torch", NAMES, "import torch"),
+        _compare("import innerloop, all names but estimators, import torch", NAMES, "import torch"),
+        _compare("an estimator, import torch and scikit-learn", ESTIMATOR, SCIKIT_LEARN),
         _compare("a learner and a task, import torch", LEARNER, "import torch"),
         _compare("innerloop --help, import torch", HELP, "import torch"),
     ]

@@ -8,8 +8,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
-from sklearn.decomposition import PCA
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -133,6 +131,8 @@ def _centres(xs: Array, number: int, random: np.random.RandomState) -> Array:
     """The centres (M, d) of clusters of the table's rows."""
     sample = xs[random.choice(len(xs), min(len(xs), SAMPLE), replace=False)]
     distinct = len(np.unique(sample, axis=0))
+    from sklearn.cluster import KMeans  # where it is used: half as long again to import as the rest
+
     means = KMeans(n_clusters=min(number, distinct), n_init="auto", random_state=random).fit(sample)
     return means.cluster_centers_
 
@@ -155,6 +155,8 @@ def _projections(
     total, features = xs.shape
     sample = xs[random.choice(total, min(total, SAMPLE), replace=False)]  # (s, d)
     if kind == "principal":
+        from sklearn.decomposition import PCA  # as KMeans
+
         fitted = PCA(min(width, *sample.shape), random_state=random).fit(sample)
         maps = np.asarray(fitted.components_).T[None]  # (1, d, u)
     else:
