@@ -189,6 +189,7 @@ def _draw_train(tables: Tables) -> Figure:
             statistic=lambda m: (m[ORDER[0]][..., 1:] / m[ORDER[0]][..., :-1]).amax(dim=-1),
             criterion=at_most(0.8, AS_SEEDS),
             ratio=True,
+            premise=LEARNED,
             excludes=(UNTRAINED, RANDOM, LOUD),
         ),
     ),
