@@ -170,6 +170,17 @@ def test_scores_have_intervals_and_differences_are_paired(run: Run, here: Path) 
     assert difference(less, whole).cross_entropy.interval.low > 0, "one loop of three is worse"
 
 
+def test_what_is_too_long_for_a_model_counts_as_not_translated(run: Run, here: Path) -> None:
+    model, tokenizer = run.model(), Tokenizer.from_text(run.read_tokenizer())
+    assert isinstance(model, TextModel)
+    assert isinstance(run.task, Translation)
+    pairs = run.task.pairs("val")[:7]
+    german, english = pairs[3]
+    pairs[3] = (" ".join([german] * model.config.points), english)
+    scores = score(model, tokenizer, pairs, generator=generator())
+    assert [place for place, text in enumerate(scores.translations) if not text] == [3]
+
+
 @torch.no_grad()
 def test_the_cross_entropy_is_that_of_the_prompts(run: Run, here: Path) -> None:
     model, tokenizer = run.model(), Tokenizer.from_text(run.read_tokenizer())

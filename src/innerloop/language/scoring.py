@@ -13,7 +13,7 @@ from torch.nn import functional
 from innerloop.core.iterate import iterate
 from innerloop.language.quality import Resampled, corpus_scores, resample_counts
 from innerloop.language.tokenizer import Tokenizer
-from innerloop.language.translation import Pair, encode_pairs, translate
+from innerloop.language.translation import Pair, encode_pairs, encode_prefixes, translate
 from innerloop.models.text import TextModel
 
 Progress = Callable[[int, int], None]
@@ -41,9 +41,21 @@ def score(
     loops: int | None = None,
     progress: Progress | None = None,
 ) -> Scores:
-    """The scores of a model on pairs; generators of one seed resample two models alike."""
+    """The scores of a model on pairs; generators of one seed resample two models alike.
+
+    What is longer than the model's positions stays without a translation: an empty one counts.
+    """
     german, english = (list(side) for side in zip(*pairs, strict=True))
-    written = translate(model, tokenizer, german, beams=beams, loops=loops, progress=progress)
+    lengths = [len(prefix) for prefix in encode_prefixes(tokenizer, german)]
+    short = [place for place, length in enumerate(lengths) if length <= model.config.points]
+    texts = [german[place] for place in short]
+    written = [""] * len(german)
+    for place, text in zip(
+        short,
+        translate(model, tokenizer, texts, beams=beams, loops=loops, progress=progress),
+        strict=True,
+    ):
+        written[place] = text
     times = resample_counts(len(pairs), generator=generator)  # (R, N)
     losses, tokens = cross_entropies(model, tokenizer, pairs, loops=loops)  # (N,) each
     return Scores(
