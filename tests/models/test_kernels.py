@@ -12,6 +12,7 @@ from innerloop.core.errors import ConfigurationError, NotSupportedError, PromptE
 from innerloop.core.prompt import Prompt
 from innerloop.core.tolerances import CONTRACT
 from innerloop.models import InContextTransformer, Loop, Stack, TransformerConfig
+from innerloop.models.block import Block
 from innerloop.models.kernels import attention, loop, release_memory, supports, window_outputs
 from innerloop.models.kernels.window import WIDEST
 
@@ -272,13 +273,49 @@ def test_what_is_not_supported_is_refused(backbone: Loop | Stack, random_prompt:
         window_outputs(model, prompt, loops=2, window=1)
 
 
-def test_queries_other_types_and_autocast_are_not_supported(random_prompt: Draw) -> None:
+def test_queries_and_other_types_are_not_supported(random_prompt: Draw) -> None:
     model = build(BACKBONES["looped"])
     assert not supports(model, random_prompt(queries=2))
     assert supports(model, random_prompt(dtype=torch.float32))
     with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not supports(model, random_prompt())  # of float64
+        assert supports(model.to(torch.float32), random_prompt())
+    with torch.autocast("cpu", dtype=torch.float16):
         assert not supports(model, random_prompt())
     assert not supports(model.to(torch.bfloat16), random_prompt())
+
+
+def _with_types(
+    model: InContextTransformer, prompt: Prompt, outputs: Callable[..., Tensor], *, low: bool
+) -> Tensor:
+    """Outputs and gradients of a few loops as one vector, by products in bfloat16 or not."""
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
+        result = outputs(model, prompt, loops=4, window=3).to(model.dtype)
+    parts = [result.detach(), *gradients(model, result).values()]
+    return torch.cat([(part / part.norm()).flatten() for part in parts]).double()
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_bfloat16_is_as_exact_as_autocast(name: str, random_prompt: Draw) -> None:
+    model = build(BACKBONES[name], dtype=torch.float32)
+    # Their gradient is 0 but for rounding, here and everywhere.
+    for block in model.modules():
+        if isinstance(block, Block):
+            block.attention.inward.bias.requires_grad_(False)
+    prompt = random_prompt(batch=8, points=7, dtype=torch.float32)
+    exact = _with_types(model, prompt, by_steps, low=False)
+    kernels = _with_types(model, prompt, window_outputs, low=True)
+    own_steps = _with_types(model, prompt, by_steps, low=True)
+    error, expected = (float((each - exact).norm()) for each in (kernels, own_steps))
+    # Rounded, and by products alone: 0.5 to 2 times as far off as autocast, by chance.
+    assert 1e-3 < error < 3 * expected
+
+
+def test_bfloat16_has_kernels_at_every_width(random_prompt: Draw) -> None:
+    model = build(Loop(width=WIDEST + 2, heads=2), dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert supports(model, random_prompt())
+    assert not supports(model, random_prompt())
 
 
 @pytest.mark.parametrize(("loops", "window"), [(2, 3), (2, 0), (0, 0)])

@@ -53,7 +53,8 @@ class AttentionPass:
         targets = sizes.by_head(taken)[0]  # (B, h, T, s)
         self.by_head = taken.new_empty(3, *targets.shape)  # (3, B, h, T, s)
         heads = self.by_head.flatten(1, 2)  # (3, G, T, s)
-        mask = taken.new_full((tokens, tokens), -torch.inf).triu_(1)  # (T, T)
+        exact = torch.promote_types(taken.dtype, torch.float32)
+        mask = taken.new_full((tokens, tokens), -torch.inf, dtype=exact).triu_(1)  # (T, T)
         tiles = even_slices(tokens, -(-tokens // _TILE))
         self.tiles = [_Tile(heads, mask, targets, which) for which in tiles]
 
@@ -92,8 +93,12 @@ class _Tile:
 
     def forward(self) -> None:
         """O = A V, A = softmax(S), S = Q K'."""
-        scores = torch.baddbmm(self.mask, self.queries, self.keys_across)  # (G, t, u)
-        torch.softmax(scores, -1, out=self.weights)
+        if self.mask.dtype == self.weights.dtype:
+            scores = torch.baddbmm(self.mask, self.queries, self.keys_across)  # (G, t, u)
+            torch.softmax(scores, -1, out=self.weights)
+        else:  # exponentials are quicker in float32, and exact
+            scores = torch.bmm(self.queries, self.keys_across).float()  # (G, t, u)
+            self.weights.copy_(torch.softmax(scores.add_(self.mask), -1))
         self.target.copy_(torch.bmm(self.weights, self.values).view(self.target.shape))
 
     def backward(self, d_outputs: Tensor, d_queries: Tensor, d_seen: Tensor) -> None:

@@ -39,6 +39,7 @@ class LoopPlan:
     window: int  # how many loops, the last ones, have gradients and are returned
     read: tuple[int, int]  # the first token that is returned, and how far they lie apart
     gradient: bool  # whether there may be a way back
+    product: torch.dtype  # the type that matrix products are computed in
 
     @property
     def keep(self) -> slice:
@@ -68,6 +69,10 @@ class _Inputs(NamedTuple):
         blocks = [BlockWeights(*weights[i : i + size]) for i in range(0, len(weights), size)]
         return cls(None if term is None else term[which].flatten(0, 1), gain, bias, blocks)
 
+    def multiplied_in(self, product: torch.dtype) -> "_Inputs":
+        """The same with all matrices in the type that products are computed in."""
+        return self._replace(blocks=[each.multiplied_in(product) for each in self.blocks])
+
 
 class _LoopPass:
     """One loop, with what its way back needs."""
@@ -76,7 +81,7 @@ class _LoopPass:
         sizes, every = plan.sizes, slice(None)
         # Only the last block of the last loop may drop tokens: others are still to be seen.
         keeps = [every] * (plan.blocks - 1) + [plan.keep if last else every]
-        self.blocks = [BlockPass(sizes, like, keep) for keep in keeps]
+        self.blocks = [BlockPass(sizes, like, plan.product, keep) for keep in keeps]
         self.stream = like.new_empty(sizes.batch * sizes.tokens, sizes.width)  # (R, D)
         self.normed: tuple[Tensor, ...] = ()  # the norm's input, its mean and 1 / deviation
 
@@ -127,7 +132,7 @@ class _Loops:
     def forward(self, inputs: _Inputs, state: Tensor, states: Tensor) -> None:
         """Run all loops from a state (R, D), and write the states (W, B, n, D) of the window."""
         plan = self.plan
-        transposed = [BlockWeights(*(each.t() for each in block)) for block in inputs.blocks]
+        transposed = [block.transposed() for block in inputs.blocks]
         for loop, each in enumerate(self.passes, start=plan.window - plan.loops):
             state = each.forward(inputs, transposed, state)  # (R, D), at last (R', D)
             if loop == plan.window - 1:
@@ -157,7 +162,8 @@ class FusedLoop(Function):
         states = start.new_empty(plan.window, len(start), tokens, plan.sizes.width)  # (W, B, n, D)
         for which, loops in zip(plan.chunks, chunks, strict=True):
             state = start[which].flatten(0, 1)  # (R, D)
-            loops.forward(_Inputs.of(tensors, which), state, states[:, which])
+            inputs = _Inputs.of(tensors, which).multiplied_in(plan.product)
+            loops.forward(inputs, state, states[:, which])
         if plan.gradient:
             ctx.plan, ctx.key, ctx.chunks = plan, key, chunks
             ctx.save_for_backward(start, *tensors)
@@ -179,8 +185,8 @@ class FusedLoop(Function):
         sums = [None if each is None else _zeros_like(each) for each in tensors]
         d_start = torch.empty_like(start)  # (B, T, D)
         for which, loops in zip(plan.chunks, ctx.chunks, strict=True):
-            inputs, gradients = _Inputs.of(tensors, which), _Inputs.of(sums, which)
-            change = loops.backward(inputs, gradients, changes[0][:, which])  # (R, D)
+            inputs = _Inputs.of(tensors, which).multiplied_in(plan.product)
+            change = loops.backward(inputs, _Inputs.of(sums, which), changes[0][:, which])  # (R, D)
             d_start[which] = change.view(start[which].shape)
         give_back(plan.role, ctx.key, ctx.chunks)
         ctx.chunks = None

@@ -7,6 +7,7 @@ Shapes: B prompts, T tokens, n points, D width, W loops in the window, k outputs
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TypeGuard
 
 import torch
@@ -28,13 +29,22 @@ WIDEST = 96
 They save traffic to memory, which grows with the width D, and hardly any products, which grow with
 D^2: so their gain falls with the width. What was measured: docs/benchmarks.md.
 """
+_TYPES = {
+    (torch.float64, torch.float64), (torch.float32, torch.float32), (torch.float32, torch.bfloat16)
+}  # fmt: skip
+"""The types of a model and of its products that there are kernels for."""
 _EVERY = (0, 1)
 """The first token to read, and how far they lie apart: all."""
 
 
 def supports(model: AnyModel, prompt: Prompt) -> TypeGuard[InContextTransformer]:
-    """Whether `window_outputs` can replace this model's steps on this prompt, and is quicker."""
-    return _computes(model, prompt) and model.config.backbone.width <= WIDEST
+    """Whether `window_outputs` can replace this model's steps on this prompt, and is quicker.
+
+    In bfloat16 it is at every width: autocast converts what each of its products reads.
+    """
+    if not _computes(model, prompt):
+        return False
+    return model.config.backbone.width <= WIDEST or _product_type(model) != model.dtype
 
 
 def _computes(model: AnyModel, prompt: Prompt) -> TypeGuard[InContextTransformer]:
@@ -48,10 +58,16 @@ def _computes(model: AnyModel, prompt: Prompt) -> TypeGuard[InContextTransformer
         and shape.hidden_units > 0
         and shape.inject != "multiply"
         and prompt.queries is None
-        and model.dtype in (torch.float32, torch.float64)
+        and (model.dtype, _product_type(model)) in _TYPES
         and model.readout.weight.device.type == prompt.xs.device.type == "cpu"
-        and not torch.is_autocast_enabled("cpu")
     )
+
+
+def _product_type(model: AnyModel) -> torch.dtype:
+    """The type that products of matrices are computed in: autocast's, where it is on."""
+    if torch.is_autocast_enabled("cpu"):
+        return torch.get_autocast_dtype("cpu")
+    return model.dtype
 
 
 def window_outputs(
@@ -71,26 +87,37 @@ def window_outputs(
         raise ConfigurationError(f"window is {window} of {loops} loops, expected 1 to all of them.")
     if not model.looped:
         loops = window = 1
+    product = _product_type(model)
+    # What is not in the kernels is computed in full precision: it takes no time.
+    with torch.autocast("cpu", enabled=False):
+        return _outputs(model, prompt, loops=loops, window=window, product=product)
+
+
+def _outputs(
+    model: InContextTransformer, prompt: Prompt, *, loops: int, window: int, product: torch.dtype
+) -> Tensor:
+    """The outputs (W, B, n, k), by products of a type."""
     embedding, backbone = model.embedding, model.backbone
+    run = partial(_run, product=product)
     state = backbone.begin(
         model.embed(prompt), embedding.visible(prompt),
-        run=lambda blocks, hidden, _: Hidden(_run("pre", blocks, hidden.tokens, _EVERY)[0]),
+        run=lambda blocks, hidden, _: Hidden(run("pre", blocks, hidden.tokens, _EVERY)[0]),
     )  # fmt: skip
     read = (embedding.first, embedding.stride)
     start = state.now.tokens if window == loops else state.now.tokens.detach()  # (B, T, D)
-    states = _run(
+    states = run(
         "loop", backbone.blocks, start, _EVERY if len(backbone.post) else read,
         term=state.term, norm=backbone.loop_norm, loops=loops, window=window,
     )  # fmt: skip  # (W, B, T or n, D)
     if len(backbone.post):
-        ended = _run("post", backbone.post, states.flatten(0, 1), read)[0]  # (W B, n, D)
+        ended = run("post", backbone.post, states.flatten(0, 1), read)[0]  # (W B, n, D)
         states = ended.unflatten(0, states.shape[:2])
     return model.readout(backbone.final_norm(states))  # (W, B, n, k)
 
 
 def _run(
     role: str, modules: Iterable[nn.Module], start: Tensor, read: tuple[int, int], *,
-    term: Hidden | None = None, norm: nn.Module | None = None, loops: int = 1, window: int = 1,
+    product: torch.dtype, term: Hidden | None = None, norm: nn.Module | None = None, loops: int = 1, window: int = 1,
 ) -> Tensor:  # fmt: skip
     """States (W, B, n, D) of y <- norm(blocks(y + term)), at the tokens `read`, from (B, T, D)."""
     blocks = [module for module in modules if isinstance(module, Block)]
@@ -103,5 +130,5 @@ def _run(
     batch, tokens, width = start.shape
     heads, head_size, hidden = shape.heads, shape.numbers_per_head, shape.hidden_units
     sizes = Sizes(batch, tokens, width, heads, head_size, hidden)
-    plan = LoopPlan(role, sizes, len(blocks), loops, window, read, gradient)
+    plan = LoopPlan(role, sizes, len(blocks), loops, window, read, gradient, product)
     return FusedLoop.apply(plan, start.contiguous(), *inputs)
