@@ -2,13 +2,15 @@
 
 Beside each ratio stands the share of the machine's rate of float32 matrix products that each side
 reaches, measured in the same run, counting the products that the side itself computes. Then the
-fused kernels against the steps of the model itself: what `WIDEST` of the kernels rests on.
+fused kernels against the steps of the model itself: what `WIDEST` of the kernels rests on; and, on
+processors that multiply in bfloat16, the papers' size in that type.
 """
 
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from threadpoolctl import threadpool_limits
@@ -46,7 +48,11 @@ PAPER = Size(dims=20, points=41, width=256, heads=8, target=1.15, repeats=3)
 def run() -> list[Row]:
     """Both sizes, each with one thread and with two; and the kernels where they are used."""
     rows = [_compare(size, threads) for size in (SMALL, PAPER) for threads in (1, 2)]
-    return [*rows, kernel_row(SMALL)]
+    rows.append(kernel_row(SMALL))
+    cpu = torch.device("cpu")
+    if multiplication_rate(cpu, dtype=torch.bfloat16) > 1.5 * multiplication_rate(cpu):
+        rows.append(_compare(replace(PAPER, target=1.5), 1, low=True))
+    return rows
 
 
 def kernel_row(size: Size) -> Row:
@@ -112,8 +118,12 @@ def as_ours(plain: PlainLoopedTransformer) -> InContextTransformer:
     return model
 
 
-def _compare(size: Size, threads: int) -> Row:
-    """Time both alternately, after a check that they have the same loss and the same gradient."""
+def _compare(size: Size, threads: int, *, low: bool = False) -> Row:
+    """Time both alternately, after a check that they have the same loss and the same gradient.
+
+    With `low` our products are in bfloat16, and are compared with rates in that type.
+    """
+    dtype = torch.bfloat16 if low else torch.float32
     generator = torch.Generator().manual_seed(0)
     plain = PlainLoopedTransformer(
         dims=size.dims,
@@ -129,33 +139,37 @@ def _compare(size: Size, threads: int) -> Row:
     torch.set_num_threads(threads)
     try:
         with threadpool_limits(limits=threads):
+            step = partial(_step, model, prompt, low=low)
             losses = (_step(model, prompt), _plain_step(plain, prompt))
             _check(model, plain, *losses)
             pairs = [
                 (
-                    _seconds(lambda: _step(model, prompt)),
+                    _seconds(step),
                     _seconds(lambda: _plain_step(plain, prompt)),
                 )
                 for _ in range(size.repeats)
             ]
             rate = multiplication_rate(torch.device("cpu"))
+            own_rate = multiplication_rate(torch.device("cpu"), dtype=dtype)
     finally:
         torch.set_num_threads(before)
         kernels.release_memory()
     ours = statistics.median(pair[0] for pair in pairs)
     theirs = statistics.median(pair[1] for pair in pairs)
-    shares = (_our_products(size) / ours / rate, _plain_products(size) / theirs / rate)
+    shares = (_our_products(size) / ours / own_rate, _plain_products(size) / theirs / rate)
     name = (
         f"looped training step, D {size.width}, {size.points} points, d {size.dims}, batch {BATCH}"
         f", b {LOOPS}, T {WINDOW}, {threads} thread{'s' if threads > 1 else ''} "
-        f"({shares[0]:.0%} and {shares[1]:.0%} of {rate / 1e9:.0f} GFLOP/s)"
+        f"({shares[0]:.0%} of {own_rate / 1e9:.0f} and {shares[1]:.0%} of {rate / 1e9:.0f} GFLOP/s)"
+        f"{', ours in bfloat16' if low else ''}"
     )
     return Row(name=name, ours=ours, plain=theirs, target=size.target)
 
 
-def _step(model: InContextTransformer, prompt: Prompt) -> float:
+def _step(model: InContextTransformer, prompt: Prompt, *, low: bool = False) -> float:
     model.zero_grad()
-    outputs = window_outputs(model, prompt, loops=LOOPS, window=WINDOW)  # (W, B, n, 1)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
+        outputs = window_outputs(model, prompt, loops=LOOPS, window=WINDOW)  # (W, B, n, 1)
     loss = (outputs - prompt.ys).square().mean()
     loss.backward()
     return loss.item()

@@ -110,10 +110,12 @@ PRODUCTS = {torch.ops.aten.addmm_: _product_flops}
 """The fused kernels add products up in place, which torch's counter does not know."""
 
 
-def multiplication_rate(device: torch.device, size: int = 2048) -> float:
+def multiplication_rate(
+    device: torch.device, size: int = 2048, *, dtype: torch.dtype = torch.float32
+) -> float:
     """Operations per second of a product of large matrices: the best of five."""
     generator = torch.Generator().manual_seed(0)
-    matrix = torch.randn(size, size, generator=generator).to(device)  # (size, size)
+    matrix = torch.randn(size, size, generator=generator).to(device, dtype)  # (size, size)
     times: list[float] = []
     for _ in range(6):
         _wait(device)

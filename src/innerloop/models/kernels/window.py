@@ -117,7 +117,8 @@ def _outputs(
 
 def _run(
     role: str, modules: Iterable[nn.Module], start: Tensor, read: tuple[int, int], *,
-    product: torch.dtype, term: Hidden | None = None, norm: nn.Module | None = None, loops: int = 1, window: int = 1,
+    product: torch.dtype, term: Hidden | None = None, norm: nn.Module | None = None,
+    loops: int = 1, window: int = 1,
 ) -> Tensor:  # fmt: skip
     """States (W, B, n, D) of y <- norm(blocks(y + term)), at the tokens `read`, from (B, T, D)."""
     blocks = [module for module in modules if isinstance(module, Block)]
