@@ -167,26 +167,26 @@ EIGHT_DIMENSIONS = Family(
 NOISY = Family(
     smoke=_smoke(LinearRegression(dims=3, noise=0.5)),
     laptop=Size(task=LinearRegression(dims=5, noise=0.5), points=11, steps=1500),
-    desk=Size(task=LinearRegression(dims=8, noise=0.5), points=41, steps=12_000),
+    desk=Size(task=LinearRegression(dims=8, noise=0.5), points=41, steps=6000),
     paper=_paper(LinearRegression(dims=8, noise=0.5)),
 )
 REPRESENTATION = Family(
     smoke=_smoke(RepresentationRegression(dims=3)),
     laptop=Size(task=RepresentationRegression(dims=5), points=16, steps=1200, loops=12, window=6),
-    desk=Size(task=RepresentationRegression(dims=5), points=16, steps=12_000, loops=12, window=6),
+    desk=Size(task=RepresentationRegression(dims=5), points=16, steps=6000, loops=12, window=6),
     paper=_paper(RepresentationRegression(dims=20)),
 )
 AUTOREGRESSION = Family(
     smoke=_smoke(RepresentationAR(dims=3)),
     laptop=Size(task=RepresentationAR(dims=5), points=31, steps=1200, loops=12, window=6),
-    desk=Size(task=RepresentationAR(dims=5), points=31, steps=12_000, loops=12, window=6),
+    desk=Size(task=RepresentationAR(dims=5), points=31, steps=6000, loops=12, window=6),
     paper=_paper(RepresentationAR(dims=20)),
     stream=True,
 )
 CHAIN = Family(
     smoke=_smoke(ChainOfThought(dims=3, layers=2), points=9),
     laptop=Size(task=ChainOfThought(dims=5, layers=3), points=36, steps=1200, loops=12, window=6),
-    desk=Size(task=ChainOfThought(dims=5, layers=3), points=36, steps=12_000, loops=12, window=6),
+    desk=Size(task=ChainOfThought(dims=5, layers=3), points=36, steps=6000, loops=12, window=6),
     paper=_paper(ChainOfThought(dims=20, layers=6), points=287),
     stream=True,
 )

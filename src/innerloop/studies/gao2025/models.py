@@ -95,11 +95,11 @@ def _ridge(lab: Lab, label: str) -> Learner[Any]:
     ),
     nulls=samples.model_nulls(with_noise("", JUDGED), linear=_ridge),
     draw=_draw, runs=_fig2a_runs,
-    minutes={"smoke": 0.4, "laptop": 30, "desk": 100, "paper": 20000},
+    minutes={"smoke": 0.4, "laptop": 30, "desk": 50, "paper": 20000},
     smaller={
         "smoke": "3 dimensions, 7 points, 20 steps; no sigma of 0.",
         "laptop": f"5 dimensions, 16 points, 1200 steps {STEPS}; y in a place of its own.",
-        "desk": f"5 dimensions, 16 points, 12000 steps {STEPS}; y in a place of its own; sigma 0.1 "
+        "desk": f"5 dimensions, 16 points, 6000 steps {STEPS}; y in a place of its own; sigma 0.1 "
         "alone.",
     },
     notes=(
@@ -148,11 +148,11 @@ def _ridge_on_history(lab: Lab, label: str) -> Learner[Any]:
     ),
     nulls=samples.model_nulls(OWN_TASK, SIGNAL, linear=_ridge_on_history),
     draw=_draw, runs=_fig2b_runs,
-    minutes={"smoke": 0.6, "laptop": 25, "desk": 195, "paper": 14000},
+    minutes={"smoke": 0.6, "laptop": 25, "desk": 98, "paper": 14000},
     smaller={
         "smoke": "3 dimensions, 7 points, 20 steps.",
         "laptop": f"5 dimensions, series of 31 tokens, 1200 steps {STEPS}.",
-        "desk": f"5 dimensions, series of 31 tokens, 12000 steps {STEPS}.",
+        "desk": f"5 dimensions, series of 31 tokens, 6000 steps {STEPS}.",
     },
     notes=(
         "The paper does not say how Phi is drawn, and usual initialisations make the series "
@@ -206,12 +206,12 @@ def _ridge_per_level(lab: Lab, label: str) -> Learner[Any]:
     nulls=samples.model_nulls("", linear=_ridge_per_level),
     draw=partial(_draw, reference=samples.PER_LAYER),
     runs=partial(samples.three_models, "chain"),
-    minutes={"smoke": 0.3, "laptop": 15, "desk": 115, "paper": 40000},
+    minutes={"smoke": 0.3, "laptop": 15, "desk": 58, "paper": 40000},
     smaller={
         "smoke": "3 dimensions, networks of 2 layers, 3 chains, 20 steps.",
         "laptop": "5 dimensions, networks of 3 layers, 9 chains instead of 41, 1200 steps "
         f"{STEPS}.",
-        "desk": "5 dimensions, networks of 3 layers, 9 chains instead of 41, 12000 steps "
+        "desk": "5 dimensions, networks of 3 layers, 9 chains instead of 41, 6000 steps "
         f"{STEPS}.",
     },
     notes=(
