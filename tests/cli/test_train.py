@@ -45,6 +45,21 @@ def test_overrides_are_another_run(capsys: pytest.CaptureFixture[str], tmp_path:
     assert (found.config.steps, found.task.dims, sizes["dims"]) == (2, 2, 2)
 
 
+@pytest.mark.parametrize("units", [True, False])
+def test_bfloat16_without_units_for_it_is_noticed(
+    units: bool,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = {"avx2": True, "avx512_bf16": units}
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: found)
+    words = ["looped-linear", *SMALL, "steps=1", "precision=bfloat16", "--store", str(tmp_path)]
+    code, _, err = run(capsys, *words)
+    assert code == 0
+    assert ("no units for it" in err) is not units
+
+
 def test_fresh_trains_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ["looped-linear", *SMALL, "steps=2", "--store", str(tmp_path)]
     run(capsys, *words)

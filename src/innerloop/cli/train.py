@@ -14,6 +14,7 @@ from rich.table import Table
 from innerloop.cli.console import Console, as_place
 from innerloop.cli.options import DataFolder, RunsFolder, ScaleName, json_file, spread, write_rows
 from innerloop.core.files import require_folder
+from innerloop.core.machine import multiplies_bfloat16
 from innerloop.core.words import count
 from innerloop.training.config import RunConfig
 from innerloop.training.distributed import joined
@@ -74,6 +75,11 @@ def train(
         config = with_overrides(find_recipe(recipe, scale), overrides or [])
         runs = Store(store)
         require_folder(runs.root)
+        if processes.first and _slow_precision(config):
+            Console(stderr=True, soft_wrap=True).print(
+                "precision is bfloat16, and this processor has no units for it: "
+                "precision=float32 is likely to be quicker."
+            )
         with ExitStack() as stack:
             listeners: list[Listener] = []
             if processes.first:
@@ -94,6 +100,11 @@ def train(
     if not finished:
         # Without a signal of its own: another process of this training was asked to stop.
         raise typer.Exit(interruption.exit_code or 128 + signal.SIGTERM)
+
+
+def _slow_precision(config: RunConfig) -> bool:
+    """Whether products are in a type that the processor has to emulate."""
+    return (config.device, config.precision) == ("cpu", "bfloat16") and not multiplies_bfloat16()
 
 
 def _show(run: Run, config: RunConfig, json: Path | None) -> None:

@@ -37,6 +37,11 @@ def require_threads(number: int) -> None:
         )
 
 
+def multiplies_bfloat16() -> bool:
+    """Whether the processor has units for products in bfloat16, by whatever name torch has."""
+    return any(there for name, there in torch.cpu.get_capabilities().items() if "bf16" in name)
+
+
 def _processor() -> str:
     """Its name; Linux has it in a file, other systems answer when they are asked."""
     if _PROCESSORS.is_file():

@@ -187,10 +187,11 @@ def _transformer(
         loops = LoopSchedule(start=window if paper else 4, share=0.1 if paper else 0.6)
     # A step of a stack is cheaper than one of a loop, and it needs more of them.
     steps = 4 * family.laptop.steps // 3 if scale == "laptop" and loops is None else None
-    return _config(
+    config = _config(
         family, scale, model, optimizer=Optimizer.paper() if paper else optimizer, window=window,
         loops=loops, steps=steps,
     )  # fmt: skip
+    return config.model_copy(update={"precision": family.at(scale).precision})
 
 
 def _config(

@@ -17,6 +17,8 @@ from innerloop.training.curriculum import Curriculum, LoopSchedule
 from innerloop.training.optimizer import PRESETS, Optimizer
 from innerloop.training.task_field import TaskField, read_task, task_name
 
+Precision = Literal["float32", "bfloat16"]
+"""The type that the matrix products of a training are computed in."""
 FOLLOWS_TASK = ("dims", "outputs", "points", "layout", "vocabulary", "classes")
 """Settings of a model that its task decides: left out, they are filled in."""
 MOST_THREADS = 1024
@@ -65,7 +67,7 @@ class RunConfig(Config):
     pool: int | None = Field(
         default=None, ge=1, description="number of distinct prompts; None: fresh ones at each step"
     )
-    precision: Literal["float32", "bfloat16"] = Field(
+    precision: Precision = Field(
         default="float32", description="type that matrix products are computed in"
     )
     compile: bool = Field(default=False, description="compile the blocks of the model")

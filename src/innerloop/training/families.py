@@ -21,6 +21,7 @@ from innerloop.tasks.tabular import TabularPrompts
 from innerloop.tasks.tabular_prior import TabularPrior
 from innerloop.tasks.tree import DecisionTree
 from innerloop.tasks.vector import VectorGeneration
+from innerloop.training.config import Precision
 
 Scale = Literal["smoke", "laptop", "desk", "paper"]
 """How large a recipe or study is: seconds, minutes, hours, or as in the paper."""
@@ -50,6 +51,8 @@ class Size:
     heads: int = 4
     layers: int = 8
     """Of a stack."""
+    precision: Precision = "float32"
+    """Of the products of a transformer's training."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +96,13 @@ def _paper(task: Task, *, points: int = 41, loops: int = 20, window: int = 15) -
 
 
 def _desk(task: Task, *, steps: int, points: int = 41, loops: int = 20, window: int = 8) -> Size:
-    """The papers' problem with half of their width."""
+    """The papers' problem with half of their width.
+
+    In bfloat16, which at this width halves a step where the processor has such units.
+    """
     return Size(
         task=task, points=points, steps=steps, loops=loops, window=window, width=128, heads=8,
-        layers=12,
+        layers=12, precision="bfloat16",
     )  # fmt: skip
 
 
