@@ -13,6 +13,7 @@ from innerloop.models.transformer import TransformerConfig
 from innerloop.tasks.linear import LinearRegression
 from innerloop.training.config import RunConfig
 from innerloop.training.optimizer import Optimizer
+from innerloop.training.recipes import recipe
 from tests.training.configs import LOOP, STACK, stack, tiny
 
 
@@ -149,6 +150,7 @@ CHANGES: dict[str, Any] = {
     "seed": 1,
     "optimizer": "paper",
     "label_smoothing": 0.1,
+    "balance": True,
     "spread": "small",
     "average": 0.1,
     "window": 3,
@@ -220,3 +222,8 @@ def test_kinds_with_equal_settings_have_different_keys() -> None:
         for kind in ("loop", "stack")
     }
     assert len(keys) == 2
+
+
+def test_losses_that_are_no_errors_of_positions_cannot_be_balanced() -> None:
+    with pytest.raises(ValueError, match="balance is true, but the losses of a 'gaussian' head"):
+        recipe("tabular-regression", scale="smoke", balance=True)

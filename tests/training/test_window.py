@@ -14,7 +14,12 @@ from innerloop.models.hidden import Hidden
 from innerloop.models.model import AnyModel, Head
 from innerloop.models.table import build
 from innerloop.models.transformer import InContextTransformer
-from innerloop.training.window import position_losses, window_loss, window_outputs
+from innerloop.training.window import (
+    BALANCE_FLOOR,
+    position_losses,
+    window_loss,
+    window_outputs,
+)
 from tests.training.configs import LOOP, STACK, stack, tiny
 
 LOOPS = {
@@ -181,6 +186,38 @@ def test_the_loss_is_that_of_a_slow_transcription(
     scale = torch.rand(6, generator=generator, dtype=torch.float64) + 0.5  # (n,)
     found = float(window_loss(values, prompt, scale, head))
     assert found == pytest.approx(slow_loss(values, prompt, scale, head), rel=1e-10)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_balanced_losses_are_the_same_number_with_the_gradient_of_logarithms(
+    generator: torch.Generator, random_prompt: Callable[..., Prompt], masked: bool
+) -> None:
+    scored = torch.ones(3, 6, dtype=torch.bool)  # (B, n)
+    if masked:
+        scored[:, 2] = False
+    prompt = labelled(random_prompt(), "regression", scored if masked else None)
+    noise = torch.randn(2, 3, 6, 1, generator=generator, dtype=torch.float64)  # (T, B, n, k)
+    outputs = (prompt.ys + torch.logspace(0, -2, 6)[:, None] * noise).requires_grad_()
+    scale = torch.ones(6, dtype=torch.float64)
+    balanced = window_loss(outputs, prompt, scale, "regression", balance=True)
+    plain = window_loss(outputs, prompt, scale, "regression")
+    assert balanced.item() == pytest.approx(plain.item(), rel=1e-12)
+    (found,) = torch.autograd.grad(balanced, outputs)  # (T, B, n, k)
+    errors = (outputs - prompt.ys).square().mean(dim=(1, 3))[:, scored[0]]  # (T, n)
+    (expected,) = torch.autograd.grad((errors + BALANCE_FLOOR).log().sum(), outputs)
+    unit_found, unit_expected = (each / each.norm() for each in (found, expected))
+    assert torch.allclose(unit_found, unit_expected, atol=1e-12)
+
+
+def test_balanced_losses_that_are_all_zero(random_prompt: Callable[..., Prompt]) -> None:
+    prompt = random_prompt()
+    outputs = prompt.ys[None].clone().requires_grad_()  # (1, B, n, k)
+    scale = torch.ones(6, dtype=torch.float64)
+    loss = window_loss(outputs, prompt, scale, "regression", balance=True)
+    loss.backward()
+    assert loss.item() == 0.0
+    assert outputs.grad is not None
+    assert not outputs.grad.any()
 
 
 def test_what_is_not_scored_has_no_gradient(

@@ -61,6 +61,11 @@ class RunConfig(Config):
     )
     loops: LoopSchedule = Field(default_factory=LoopSchedule, description="how b grows")
     curriculum: Curriculum = Field(default_factory=Curriculum, description="how prompts grow")
+    balance: bool = Field(
+        default=False,
+        description="let each position count by the inverse of its error: late ones, which can be "
+        "answered, count more than early ones, which cannot",
+    )
     label_smoothing: FiniteFloat = Field(
         default=0.0, ge=0, lt=1, description="the share of a target that all classes divide"
     )
@@ -119,7 +124,9 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _check_parts(self) -> "RunConfig":
-        for problem in (_misfit(self), _cannot_loop(self), _cannot_grow(self)):
+        for problem in (
+            _misfit(self), _cannot_loop(self), _cannot_grow(self), _cannot_balance(self)
+        ):  # fmt: skip
             if problem is not None:
                 raise ValueError(problem)
         return self
@@ -254,5 +261,15 @@ def _cannot_grow(config: RunConfig) -> str | None:
         return (
             f"curriculum.dims is given, but {config.task_name} labels no inputs with a function, "
             "so that none of its dimensions can be left out: set curriculum.dims=null"
+        )
+    return None
+
+
+def _cannot_balance(config: RunConfig) -> str | None:
+    """Why positions cannot count by their errors."""
+    if config.balance and config.model.head not in ("regression", "binary"):
+        return (
+            f"balance is true, but the losses of a {config.model.head!r} head are not those of "
+            "positions, or may be negative: set balance=false"
         )
     return None

@@ -104,7 +104,7 @@ class Trainer:
             )  # (T, B, n, k)
         return window_loss(
             outputs, prompt, self.scale[: prompt.points], self.model.head,
-            smoothing=self.config.label_smoothing,
+            smoothing=self.config.label_smoothing, balance=self.config.balance,
         )  # fmt: skip
 
     def _outputs(

@@ -11,6 +11,9 @@ from innerloop.core.prompt import Prompt
 from innerloop.models import kernels
 from innerloop.models.model import AnyModel, Head
 
+BALANCE_FLOOR = 0.003
+"""The loss of a position, over the task's scale, below which it gets no more weight."""
+
 
 def window_outputs(
     model: AnyModel,
@@ -64,7 +67,13 @@ def counts_alone(head: Head, prompt: Prompt) -> bool:
 
 
 def window_loss(
-    outputs: Tensor, prompt: Prompt, scale: Tensor, head: Head, *, smoothing: float = 0.0
+    outputs: Tensor,
+    prompt: Prompt,
+    scale: Tensor,
+    head: Head,
+    *,
+    smoothing: float = 0.0,
+    balance: bool = False,
 ) -> Tensor:
     """The loss of outputs (T, B, n[, q], k), averaged over window, questions and outputs: ().
 
@@ -75,15 +84,35 @@ def window_loss(
     deviation, which has no gradient (Seitzer et al. 2022): without it a few answers that are too
     sure outweigh all others. Binary labels -1 and 1: the logistic loss. Classes, one-hot, and
     tokens: the cross entropy.
+
+    With `balance` the loss is the same number, and its gradient that of the mean of log(loss) over
+    positions, times a number: each position counts by the inverse of its own loss.
     """
-    losses = position_losses(outputs, prompt, scale, head, smoothing=smoothing).mean(
-        dim=0
-    )  # (B, n), or (questions,)
-    if losses.ndim == 1:
+    by_loop = position_losses(outputs, prompt, scale, head, smoothing=smoothing)
+    counted = prompt.scored if prompt.queries is None else None  # (B, n)
+    if balance:
+        by_loop = balancing_weights(by_loop.detach(), counted)[:, None] * by_loop  # (T, B, n)
+    losses = by_loop.mean(dim=0)  # (B, n), or (questions,)
+    if losses.ndim == 1 or counted is None:
         return losses.mean()
-    if prompt.scored is None or prompt.queries is not None:
-        return losses.mean()
-    return (losses * prompt.scored).sum() / prompt.scored.sum()
+    return (losses * counted).sum() / counted.sum()
+
+
+def balancing_weights(losses: Tensor, counted: Tensor | None) -> Tensor:
+    """Weights (T, n) for losses (T, B, n), of which some are `counted` (B, n), or all.
+
+    Early positions have few examples: their losses stay large whatever is learned, and what they
+    add to a gradient is mostly noise. Where the noise of some measurements is known, each counts
+    by the inverse of its variance; the loss of a position is that variance, once all that can be
+    learned has been. The weighted losses have the same mean as before.
+    """
+    number = losses.new_full((losses.shape[2],), losses.shape[1])  # (n,)
+    if counted is not None:
+        losses, number = losses * counted, counted.sum(0).to(losses)  # (T, B, n), (n,)
+    sums = losses.sum(dim=1)  # (T, n)
+    weights = 1 / (sums / number.clamp(min=1) + BALANCE_FLOOR)  # (T, n)
+    smallest = torch.finfo(sums.dtype).tiny  # where all losses are 0, so is every weighted one
+    return weights * sums.sum() / (weights * sums).sum().clamp(min=smallest)
 
 
 def targets(prompt: Prompt) -> Tensor:
