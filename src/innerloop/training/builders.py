@@ -191,7 +191,8 @@ def _transformer(
         family, scale, model, optimizer=Optimizer.paper() if paper else optimizer, window=window,
         loops=loops, steps=steps,
     )  # fmt: skip
-    return config.model_copy(update={"precision": family.at(scale).precision})
+    size = family.at(scale)
+    return config.model_copy(update={"precision": size.precision, "balance": size.balance})
 
 
 def _config(
