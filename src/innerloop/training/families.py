@@ -176,7 +176,7 @@ EIGHT_DIMENSIONS = Family(
 NOISY = Family(
     smoke=_smoke(LinearRegression(dims=3, noise=0.5)),
     laptop=Size(task=LinearRegression(dims=5, noise=0.5), points=11, steps=1500),
-    desk=Size(task=LinearRegression(dims=8, noise=0.5), points=41, steps=6000),
+    desk=Size(task=LinearRegression(dims=8, noise=0.5), points=41, steps=12_000),
     paper=_paper(LinearRegression(dims=8, noise=0.5)),
 )
 REPRESENTATION = Family(
