@@ -191,8 +191,7 @@ def _transformer(
         family, scale, model, optimizer=Optimizer.paper() if paper else optimizer, window=window,
         loops=loops, steps=steps,
     )  # fmt: skip
-    size = family.at(scale)
-    return config.model_copy(update={"precision": size.precision, "balance": size.balance})
+    return config.model_copy(update={"precision": family.at(scale).precision})
 
 
 def _config(

@@ -53,8 +53,6 @@ class Size:
     """Of a stack."""
     precision: Precision = "float32"
     """Of the products of a transformer's training."""
-    balance: bool = False
-    """Whether positions count by the inverse of their error in a transformer's training."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +98,11 @@ def _paper(task: Task, *, points: int = 41, loops: int = 20, window: int = 15) -
 def _desk(task: Task, *, steps: int, points: int = 41, loops: int = 20, window: int = 8) -> Size:
     """The papers' problem with half of their width.
 
-    In bfloat16, which at this width halves a step where the processor has such units. Balanced, as
-    half of the positions cannot be answered, and their noise drowns what the others have to say.
+    In bfloat16, which at this width halves a step where the processor has such units.
     """
     return Size(
         task=task, points=points, steps=steps, loops=loops, window=window, width=128, heads=8,
-        layers=12, precision="bfloat16", balance=True,
+        layers=12, precision="bfloat16",
     )  # fmt: skip
 
 
