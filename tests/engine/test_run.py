@@ -6,11 +6,12 @@ from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
+import torch
 
 from innerloop.engine.board import LOST_TWICE, Board, Progress
 from innerloop.engine.job import End, Job, Work
 from innerloop.engine.run import run_jobs
-from tests.engine.works import Doing, Unpicklable, Unreadable
+from tests.engine.works import CountingThreads, Doing, Unpicklable, Unreadable
 
 
 def job(work: Work, name: str = "it", *needs: Job, minutes: float = 1, early: bool = False) -> Job:
@@ -46,6 +47,19 @@ def test_a_failure_takes_along_what_needs_it_and_nothing_else(tmp_path: Path) ->
     assert second.error == f"doing 'first' failed: doing 'bad' failed: {why}"
     assert free.state == "done"
     assert (heard[-1].jobs_done, len(heard[-1].failed), heard[-1].running) == (4, 3, ())
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_job_has_one_thread_wherever_it_is_done(tmp_path: Path, workers: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for _ in run_jobs([job(CountingThreads(tmp_path / "log"))], workers=workers):
+            pass
+        assert torch.get_num_threads() == 2, "the process has its own again"
+    finally:
+        torch.set_num_threads(before)
+    assert (tmp_path / "log").read_text() == "1"
 
 
 @pytest.mark.slow

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import torch
+
 from innerloop.core.errors import InnerloopError
 from innerloop.engine.job import Job, Stop, Tell, Work
 from innerloop.engine.trainings import Training
@@ -54,6 +56,19 @@ class Doing(Work):
                 raise InnerloopError("it cannot be done: do something else.")
             case "exits":
                 os._exit(0)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class CountingThreads(Work):
+    """Writes down how many threads it has."""
+
+    verb: ClassVar[str] = "counting"
+
+    log: Path
+
+    def do(self, tell: Tell, stop: Stop) -> bool:
+        self.log.write_text(str(torch.get_num_threads()))
         return True
 
 

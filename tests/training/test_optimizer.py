@@ -72,6 +72,12 @@ def test_rates_warm_up_and_fall_to_zero() -> None:
     assert [shared.factor(step, 8) for step in range(3)] == [0.5, 1.0, 1.0]
 
 
+def test_a_trapezoid_is_constant_for_half_of_the_run_and_then_a_line_to_zero() -> None:
+    settings = Optimizer(warmup=2, schedule="trapezoid")
+    found = [settings.factor(step, 8) for step in range(8)]
+    assert found == pytest.approx([0.5, 1, 1, 1, 1, 0.75, 0.5, 0.25])
+
+
 def test_muon_moves_the_matrices_and_adam_the_rest() -> None:
     model = build(tiny().model)
     before = {name: value.clone() for name, value in model.state_dict().items()}

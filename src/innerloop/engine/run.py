@@ -24,7 +24,7 @@ def run_jobs(
 ) -> Iterator[Job]:
     """Do jobs; each that is done or has failed, as soon as it is.
 
-    They are done in this process, or by several workers in processes of one thread each, or on a
+    They are done in this process, or by several workers in processes, on one thread each; or on a
     cluster. One that fails takes with it those that need it, and no others. Where `stop` returns
     True, the jobs that are running save what they have, and the iteration ends.
     """

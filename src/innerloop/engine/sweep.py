@@ -1,12 +1,10 @@
 """A sweep: the runs of a recipe over a grid of settings, and a table of what became of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
 import pandas as pd
-import torch
 
 from innerloop.core.errors import ConfigurationError, InnerloopError
 from innerloop.engine.cluster import RayCluster
@@ -76,13 +74,12 @@ class Sweep:
         on them; on a cluster it has those that it is given. `jobs` are those of `jobs`, if somebody
         has asked for them already.
         """
-        with _one_thread():
-            for job in run_jobs(
-                self.jobs() if jobs is None else jobs,
-                workers=workers, cluster=cluster, stop=stop, listener=listener,
-            ):  # fmt: skip
-                if job.error:
-                    self._failed[job.name] = job.error
+        for job in run_jobs(
+            self.jobs() if jobs is None else jobs,
+            workers=workers, cluster=cluster, stop=stop, listener=listener,
+        ):  # fmt: skip
+            if job.error:
+                self._failed[job.name] = job.error
         return self.table()
 
     def table(self) -> pd.DataFrame:
@@ -167,13 +164,3 @@ def _axis(word: str) -> tuple[str, list[str]]:
     if equals and len(values) > 1 and not all(value.strip() for value in values):
         raise ConfigurationError(f"{word!r} has an empty value: look at its commas.")
     return key, values
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -1,7 +1,10 @@
 """Where jobs are done; in this process, one after the other, to begin with."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
 
 from innerloop.engine.job import End, Job, Stop, attempt
 
@@ -33,7 +36,7 @@ class Workers(ABC):
 
 
 class Here(Workers):
-    """The process itself, for one job after the other."""
+    """The process itself, for one job after the other, on one thread as everywhere else."""
 
     number = 1
 
@@ -56,10 +59,22 @@ class Here(Workers):
             job.share, job.doing = share, doing
             look()
 
-        return [(job, attempt(lambda: job.work.do(tell, self._stop)))]
+        with _one_thread():
+            return [(job, attempt(lambda: job.work.do(tell, self._stop)))]
 
     def halt(self) -> None:
         """Nothing: the job asks by itself."""
 
     def close(self) -> None:
         """Nothing: between two calls nothing runs."""
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """The number of threads changes the bits of a run: they must not depend on the workers."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

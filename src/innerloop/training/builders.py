@@ -171,16 +171,18 @@ def _transformer(
     optimizer: Optimizer = STEADY,
 ) -> RunConfig:
     """The papers' optimiser at their size, the given one at the others."""
-    paper = scale == "paper"
+    paper, size = scale == "paper", family.at(scale)
     model = {
         "kind": "transformer",
         "backbone": backbone,
         # The papers put y in the place of x. In a place of its own it differs from x at once, and
         # training needs a third fewer steps.
         "output_place": "first" if paper or family.stream else "own",
-        "head": "binary" if family.at(scale).task.form.labels else "regression",
+        "head": "binary" if size.task.form.labels else "regression",
         "positions": family.positions,
     }
+    if size.balanced:
+        optimizer = optimizer.model_copy(update={"schedule": "trapezoid"})
     loops = None
     if backbone.trained_loops is not None:
         # Few loops at first; the papers start with as many as there are losses.
@@ -191,7 +193,7 @@ def _transformer(
         family, scale, model, optimizer=Optimizer.paper() if paper else optimizer, window=window,
         loops=loops, steps=steps,
     )  # fmt: skip
-    return config.model_copy(update={"precision": family.at(scale).precision})
+    return config.model_copy(update={"precision": size.precision, "balance": size.balanced})
 
 
 def _config(

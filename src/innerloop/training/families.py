@@ -53,6 +53,9 @@ class Size:
     """Of a stack."""
     precision: Precision = "float32"
     """Of the products of a transformer's training."""
+    balanced: bool = False
+    """Whether a transformer's positions count by the inverse of their errors, at rates that fall in
+    the second half of the training alone: lower in the end, for long trainings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,14 +105,14 @@ def _desk(task: Task, *, steps: int, points: int = 41, loops: int = 20, window: 
     """
     return Size(
         task=task, points=points, steps=steps, loops=loops, window=window, width=128, heads=8,
-        layers=12, precision="bfloat16",
+        layers=12, precision="bfloat16", balanced=True,
     )  # fmt: skip
 
 
 LINEAR = Family(
     smoke=_smoke(LinearRegression(dims=3)),
     laptop=Size(task=LinearRegression(dims=5), points=11, steps=1500),
-    desk=_desk(LinearRegression(dims=20), steps=4000),
+    desk=_desk(LinearRegression(dims=20), steps=3000),
     paper=_paper(LinearRegression(dims=20)),
 )
 
@@ -192,7 +195,15 @@ AUTOREGRESSION = Family(
 CHAIN = Family(
     smoke=_smoke(ChainOfThought(dims=3, layers=2), points=9),
     laptop=Size(task=ChainOfThought(dims=5, layers=3), points=36, steps=1200, loops=12, window=6),
-    desk=Size(task=ChainOfThought(dims=5, layers=3), points=36, steps=6000, loops=12, window=6),
+    desk=Size(
+        task=ChainOfThought(dims=5, layers=3),
+        points=36,
+        steps=6000,
+        loops=12,
+        window=6,
+        precision="bfloat16",
+        balanced=True,
+    ),
     paper=_paper(ChainOfThought(dims=20, layers=6), points=287),
     stream=True,
 )

@@ -35,8 +35,10 @@ class Optimizer(Config):
     warmup: Duration = Field(
         default=0, description="steps (or share of them) over which the rates grow from 0"
     )
-    schedule: Literal["constant", "cosine"] = Field(
-        default="constant", description="constant, or a cosine to zero over the run"
+    schedule: Literal["constant", "cosine", "trapezoid"] = Field(
+        default="constant",
+        description="constant; a cosine to zero over the run; or constant for the first half of "
+        "it, then a line to zero",
     )
     clip: Float32 | None = Field(
         default=None, gt=0, description="largest norm of the gradient; None: as it is"
@@ -72,6 +74,8 @@ class Optimizer(Config):
         risen = min(1.0, (step + 1) / warmup) if warmup else 1.0
         if self.schedule == "constant":
             return risen
+        if self.schedule == "trapezoid":
+            return risen * min(1.0, 2 * (1 - step / steps))
         return risen * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 

@@ -11,7 +11,7 @@ from innerloop.core.prompt import Prompt
 from innerloop.models import kernels
 from innerloop.models.model import AnyModel, Head
 
-BALANCE_FLOOR = 0.003
+BALANCE_FLOOR = 1e-6
 """The loss of a position, over the task's scale, below which it gets no more weight."""
 
 
@@ -86,33 +86,38 @@ def window_loss(
     tokens: the cross entropy.
 
     With `balance` the loss is the same number, and its gradient that of the mean of log(loss) over
-    positions, times a number: each position counts by the inverse of its own loss.
+    loops and positions: each counts by the inverse of its own loss.
     """
     by_loop = position_losses(outputs, prompt, scale, head, smoothing=smoothing)
     counted = prompt.scored if prompt.queries is None else None  # (B, n)
-    if balance:
-        by_loop = balancing_weights(by_loop.detach(), counted)[:, None] * by_loop  # (T, B, n)
-    losses = by_loop.mean(dim=0)  # (B, n), or (questions,)
+    loss = _mean(by_loop.mean(dim=0), counted)  # ()
+    if not balance:
+        return loss
+    weights = balancing_weights(by_loop.detach(), counted)[:, None]  # (T, 1, n)
+    balanced = _mean((weights * by_loop).mean(dim=0), counted)  # ()
+    return loss.detach() + balanced - balanced.detach()
+
+
+def _mean(losses: Tensor, counted: Tensor | None) -> Tensor:
+    """The mean of losses (B, n), of which some are `counted`, or all; of (questions,): ()."""
     if losses.ndim == 1 or counted is None:
         return losses.mean()
     return (losses * counted).sum() / counted.sum()
 
 
 def balancing_weights(losses: Tensor, counted: Tensor | None) -> Tensor:
-    """Weights (T, n) for losses (T, B, n), of which some are `counted` (B, n), or all.
+    """The inverses (T, n) of mean losses (T, B, n), of which some are `counted` (B, n), or all.
 
     Early positions have few examples: their losses stay large whatever is learned, and what they
     add to a gradient is mostly noise. Where the noise of some measurements is known, each counts
     by the inverse of its variance; the loss of a position is that variance, once all that can be
-    learned has been. The weighted losses have the same mean as before.
+    learned has been.
     """
     number = losses.new_full((losses.shape[2],), losses.shape[1])  # (n,)
     if counted is not None:
         losses, number = losses * counted, counted.sum(0).to(losses)  # (T, B, n), (n,)
-    sums = losses.sum(dim=1)  # (T, n)
-    weights = 1 / (sums / number.clamp(min=1) + BALANCE_FLOOR)  # (T, n)
-    smallest = torch.finfo(sums.dtype).tiny  # where all losses are 0, so is every weighted one
-    return weights * sums.sum() / (weights * sums).sum().clamp(min=smallest)
+    means = losses.sum(dim=1) / number.clamp(min=1)  # (T, n)
+    return 1 / means.clamp(min=BALANCE_FLOOR)
 
 
 def targets(prompt: Prompt) -> Tensor:
