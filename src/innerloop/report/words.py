@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from innerloop.core.words import count, duration
+from innerloop.report.differences import beside_the_paper
 from innerloop.report.page import Fact
 from innerloop.studies.claim import Judged, Verdict
 from innerloop.studies.result import Result
@@ -138,6 +139,7 @@ def facts_of(result: Result) -> list[Fact]:
     facts = [
         Fact(heading="scale", text=f"{result.scale}, {seeds(result)}"),
         Fact(heading="smaller than in the paper", text=result.smaller or "Nothing."),
+        *_training_settings(result),
         *(
             Fact(heading=f"seed {seed} failed", text=reason)
             for seed, reason in result.failed.items()
@@ -151,6 +153,16 @@ def facts_of(result: Result) -> list[Fact]:
         note = "The study's code has changed since this was measured: reproduce it again."
         facts.insert(0, Fact(heading="out of date", text=note))
     return facts
+
+
+def _training_settings(result: Result) -> list[Fact]:
+    """Every setting in which its trainings differ from the paper's, as long as it is known."""
+    for study in STUDIES:
+        if study.name == result.name and not changed_since(result):
+            text = beside_the_paper(study, result.scale)
+            heading = "settings of the trainings (in the paper's recipe)"
+            return [Fact(heading=heading, text=f"{text}.")] if text else []
+    return []
 
 
 def _time(result: Result) -> str:
