@@ -20,6 +20,13 @@ def test_garg_et_al_reach_the_full_sizes_after_thirty_thousand_steps() -> None:
     assert (dims.at(30_000, 500_000, 20), points.at(30_000, 500_000, 41)) == (20, 41)
 
 
+def test_a_size_may_stay_small_for_a_while() -> None:
+    growth = Growth(start=2, every=2, hold=3)
+    assert [growth.at(step, 10, 4) for step in range(9)] == [2, 2, 2, 2, 2, 3, 3, 4, 4]
+    shared = Growth(start=2, every=0.2, hold=0.3)
+    assert [shared.at(step, 10, 4) for step in range(9)] == [2, 2, 2, 2, 2, 3, 3, 4, 4]
+
+
 def test_a_share_counts_in_steps_of_the_run() -> None:
     assert in_steps(0.05, 3000) == 150
     assert in_steps(0.05, 3) == 1

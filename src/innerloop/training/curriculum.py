@@ -7,11 +7,12 @@ from innerloop.training.duration import Duration, in_steps
 
 
 class Growth(Config):
-    """A size that starts small and grows by equal jumps, up to its full value."""
+    """A size that starts small, stays so for a while, and grows by equal jumps to its full value."""
 
     start: int = Field(ge=1, description="the size at the first step")
     by: int = Field(default=1, ge=1, description="how much it grows at a time")
     every: Duration = Field(description="steps from one jump to the next, or their share")
+    hold: Duration = Field(default=0, description="steps, or their share, before it begins to grow")
 
     @field_validator("every")
     @classmethod
@@ -22,7 +23,8 @@ class Growth(Config):
 
     def at(self, step: int, steps: int, most: int) -> int:
         """The size at a step (from 0) of a run of `steps`, where the full size is `most`."""
-        return min(most, self.start + self.by * (step // in_steps(self.every, steps)))
+        growing = max(0, step - in_steps(self.hold, steps))
+        return min(most, self.start + self.by * (growing // in_steps(self.every, steps)))
 
 
 class Curriculum(Config):
