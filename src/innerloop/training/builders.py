@@ -16,6 +16,8 @@ STEADY = Optimizer.fast().model_copy(
     update={"matrix_rate": 0.02, "learning_rate": 3e-3, "warmup": 100}
 )
 """For all but a single loop: at its rates the stack and the AlgoFormer stall."""
+DEEP = STEADY.model_copy(update={"matrix_rate": 0.005})
+"""For stacks of twelve layers and more, whose changes add up: at STEADY they learn half as fast."""
 TABULAR = Optimizer.fast().model_copy(update={"matrix_rate": 0.02, "learning_rate": 3e-3})
 """For tables."""
 REAL_TABLES = STEADY.model_copy(update={"matrix_rate": 0.01, "learning_rate": 2e-3})
@@ -59,7 +61,7 @@ def tied(family: Family, scale: Scale) -> RunConfig:
 def standard(family: Family, scale: Scale, *, heads: int | None = None) -> RunConfig:
     """A stack of GPT-2 blocks."""
     stack = Stack(**_blocks(family, scale, heads), layers=family.at(scale).layers)
-    return _transformer(family, scale, stack)
+    return _transformer(family, scale, stack, optimizer=DEEP if stack.layers >= 12 else STEADY)
 
 
 def one_head(family: Family, scale: Scale) -> RunConfig:
@@ -241,11 +243,10 @@ def _curriculum(family: Family, scale: Scale, *, looped: bool) -> Curriculum:
             dims=Growth(start=5, by=1, every=every), points=Growth(start=start, by=by, every=every)
         )
     if scale == "desk" and dims > 10:
-        # As many points as the dimensions need: short prompts are cheap, too.
-        grow = 0.025
-        return Curriculum(
-            dims=Growth(start=4, by=1, every=grow), points=Growth(start=9, by=2, every=grow)
-        )
+        # As many points as the dimensions need: short prompts are cheap, too. A stack, which
+        # learns four dimensions in hundreds of steps, forgets them if more come before that.
+        grow = {"every": 0.025} if looped else {"every": 0.02, "hold": 0.1}
+        return Curriculum(dims=Growth(start=4, by=1, **grow), points=Growth(start=9, by=2, **grow))
     if scale in ("laptop", "desk") and dims > 5:
         return Curriculum(dims=Growth(start=2, by=1, every=0.05))
     return Curriculum()
