@@ -72,6 +72,13 @@ def test_numbers_and_signs_do(old: str, new: str) -> None:
     assert written_out(ast.parse(SOURCE.replace(old, new))) != written_out(ast.parse(SOURCE))
 
 
+def test_what_a_study_says_of_itself_changes_nothing_and_its_claims_do() -> None:
+    source = '@declare(id="fig", title="A", smaller={"laptop": "b"}, claims=(1,))\ndef f(): ...'
+    known = written_out(ast.parse(source))
+    assert written_out(ast.parse(source.replace('"A"', '"B"').replace('"b"', '"c"'))) == known
+    assert written_out(ast.parse(source.replace("(1,)", "(2,)"))) != known
+
+
 def test_a_study_rests_on_models_learners_tasks_and_measures() -> None:
     (study,) = find_studies("yang2024/fig2")
     runs = study.runs("laptop")

@@ -1,7 +1,8 @@
 """The code that a study's numbers come from: its own module, and all that it measures with.
 
-A module is written out as its syntax tree without comments, docstrings and error messages, which
-change no number. The form is our own: `ast.dump` gives another text on each version of Python.
+A module is written out as its syntax tree without what changes no number: comments, docstrings,
+error messages, and what a study says of itself. The form is our own: `ast.dump` gives another text
+on each version of Python.
 """
 
 import ast
@@ -17,6 +18,8 @@ ROOMS = ("analysis", "circuits", "core", "learners", "models", "studies", "tasks
 """Rooms of this package that are followed: what training changes is in the weights of a run."""
 _UNSAID = ("ctx", "kind", "type_comment")
 """Fields of a syntax tree that follow from others or say nothing."""
+_SAYS = ("title", "smaller", "notes", "minutes")
+"""Arguments by name that are texts for readers, or estimates of time."""
 
 
 def code_of(measure: Callable[..., Any], *kinds: type) -> dict[str, str]:
@@ -58,7 +61,7 @@ def _read(module: str, path: Path, _changed: int) -> tuple[str, tuple[str, ...]]
 def written_out(node: Any) -> str:
     """A syntax tree as text: the same on every version of Python, whatever fields it adds.
 
-    What is empty is left out, and so are docstrings and what is raised.
+    What is empty is left out, and so are docstrings, what is raised, and texts for readers.
     """
     if isinstance(node, ast.Raise):
         return "Raise"
@@ -79,12 +82,14 @@ def written_out(node: Any) -> str:
         )
         return f"{type(node).__name__}({', '.join(fields)})"
     if isinstance(node, list):
-        return f"[{', '.join(written_out(part) for part in node if not _is_docstring(part))}]"
+        return f"[{', '.join(written_out(part) for part in node if not _is_text(part))}]"
     return ascii(node)  # not repr: which letters it escapes depends on the version
 
 
-def _is_docstring(node: Any) -> bool:
-    """Whether a statement is a text alone: of a module, a class, a function or a constant."""
+def _is_text(node: Any) -> bool:
+    """Whether this is a docstring (a statement that is a text alone), or a text for readers."""
+    if isinstance(node, ast.keyword):
+        return node.arg in _SAYS
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 

@@ -7,7 +7,7 @@ from innerloop.training.duration import Duration, in_steps
 
 
 class Growth(Config):
-    """A size that starts small, stays so for a while, and grows by equal jumps to its full value."""
+    """A size that starts small, may stay so for a while, and grows by jumps to its full value."""
 
     start: int = Field(ge=1, description="the size at the first step")
     by: int = Field(default=1, ge=1, description="how much it grows at a time")
