@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from innerloop.core.errors import ConfigurationError, InnerloopError
-from innerloop.report import headlines, markdown
+from innerloop.report import headlines, markdown, words
 from innerloop.report.headlines import Headline
 from innerloop.report.markdown import BEGIN, END, WRITTEN, write_docs, write_summary
 from innerloop.studies.measuring import TrainingTime
@@ -150,6 +150,7 @@ def test_the_readme_gets_headlines_and_counts_between_its_lines(
 ) -> None:
     one = Headline("yang2024/fig2", "against", "it is against")
     monkeypatch.setattr(headlines, "HEADLINES", (one, Headline("none/fig1", "a", "not here")))
+    monkeypatch.setattr(words, "STUDIES", ())  # studies of others, which nothing is known of
     docs, readme = tmp_path / "docs" / "results", tmp_path / "README.md"
     readme.write_text(f"before\n\n{BEGIN}\nold words\n{END}\n\nafter\n")
     written = write_docs(docs, two)
@@ -166,8 +167,19 @@ def test_the_readme_gets_headlines_and_counts_between_its_lines(
     assert "- 2 exact claims: 2 confirmed" in text
     assert "three seeds or more: 2 contradicted, 2 inconclusive" in text
     assert "- 4 claims not decided at this size" in text
+    assert "out of date" not in text
     write_summary(readme, written, docs)
     assert readme.read_text("utf-8") == text
+
+
+def test_results_of_other_code_are_counted_apart(two: list[Result], tmp_path: Path) -> None:
+    readme, number = tmp_path / "README.md", sum(len(result.claims) for result in two)
+    readme.write_text(f"{BEGIN}\n{END}\n")
+    write_summary(readme, two, tmp_path / "docs")  # made by no study of these names
+    text = readme.read_text("utf-8")
+    assert f"- {number} claims of 2 studies out of date, in none of the lines above" in text
+    assert "- 0 exact claims: none" in text
+    assert "- 0 claims about trained models, three seeds or more: none" in text
 
 
 @pytest.mark.parametrize("text", ["no lines", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{BEGIN}\n{END}\n"])

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from innerloop.report.words import SIGNS, count, measured, number, verdicts
+from innerloop.report.words import SIGNS, changed_since, count, measured, number, verdicts
 from innerloop.studies.claim import Judged
 from innerloop.studies.result import Result
 
@@ -72,12 +72,18 @@ def headline_rows(results: Iterable[Result]) -> list[Row]:
 
 
 def blocks(results: Sequence[Result]) -> list[str]:
-    """All claims in four blocks, a line each: those that nothing follows from are apart."""
-    claims = [judged for result in results for judged in result.claims]
+    """All claims in four blocks, a line each: those that nothing follows from are apart.
+
+    So are those of results that other code has measured, if there are any: what it asked for may
+    not be what is asked for now.
+    """
+    stale = {result.name for result in results if changed_since(result)}
+    claims = [j for result in results if result.name not in stale for j in result.claims]
+    old = sum(len(result.claims) for result in results if result.name in stale)
     exact = [judged.verdict for judged in claims if judged.claim.exact]
     trained = [judged.verdict for judged in claims if not judged.claim.exact]
     decided = [verdict for verdict in trained if verdict in DECIDED]
-    return [
+    lines = [
         f"{count(len(exact), 'exact claim')}: {verdicts(Counter(exact))}",
         f"{count(len(decided), 'claim')} about trained models, three seeds or more: "
         f"{verdicts(Counter(decided))}",
@@ -85,3 +91,9 @@ def blocks(results: Sequence[Result]) -> list[str]:
         f"{count(trained.count('not at this size'), 'claim')} not decided at this size: the models "
         "have not learned enough for anything to follow",
     ]
+    if old:
+        lines.append(
+            f"{count(old, 'claim')} of {count(len(stale), 'study')} out of date, in none of the "
+            "lines above: the code has changed since they were measured"
+        )
+    return lines

@@ -15,6 +15,7 @@ from innerloop.report.joined import in_order
 from innerloop.report.words import (
     SIGNS,
     by_seed,
+    changed_since,
     controls_of,
     count,
     duration,
@@ -118,7 +119,8 @@ def _pages(results: Sequence[Result], training: TrainingTime | None) -> dict[str
 def _overview(results: Sequence[Result], training: TrainingTime | None) -> str:
     """The page of all studies."""
     rows = [
-        (_link(result, figures(result)), _text(result.title), result.verdicts,
+        (_link(result, figures(result)), _text(result.title),
+         "out of date" if changed_since(result) else result.verdicts,
          duration(result.training_seconds) if result.runs else "-", duration(result.seconds))
         for result in results
     ]  # fmt: skip
