@@ -40,6 +40,14 @@ def test_the_plan_is_a_table_of_hours(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "10 TFLOP/s at a utilisation of 50%" in out
 
 
+def test_the_plan_of_a_small_scale_is_not_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run_flat(capsys, "plan", "yang2024/fig3", "--scale", "smoke", "--seeds", "1")
+    (row,) = (line for line in out.split("│ yang2024/fig3")[1:2])
+    _, _, _, operations, hours, *_ = (cell.strip() for cell in row.split("│"))
+    assert code == 0
+    assert 0 < float(hours) < float(operations) < 0.01
+
+
 @pytest.mark.slow
 def test_the_plan_in_the_documentation_is_what_the_command_prints() -> None:
     rate = 1e12 * PEAK * UTILISATION * 3600

@@ -73,12 +73,14 @@ def _table(costs: list[StudyCost], scale: str, rate: float) -> Table:
         if cost is total:
             table.add_section()
         table.add_row(
-            cost.study, f"{cost.runs}", f"{cost.shared}", _brief(cost.operations / 1e15),
-            _brief(cost.operations / rate / 3600), f"{_brief(cost.largest / rate / 3600)} h",
+            cost.study, f"{cost.runs}", f"{cost.shared}", _brief(cost.operations / 1e15, 0),
+            _brief(cost.operations / rate / 3600, 1),
+            f"{_brief(cost.largest / rate / 3600, 1)} h",
         )  # fmt: skip
     return table
 
 
-def _brief(value: float) -> str:
-    """A number for people: small scales cost far less than an hour, and are not nothing."""
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+def _brief(value: float, decimals: int) -> str:
+    """So many decimals, or two digits where these would be zeros: small scales cost little."""
+    small = 0 < value < 10.0**-decimals
+    return f"{value:.2g}" if small else f"{value:,.{decimals}f}"
