@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from innerloop.report.words import SIGNS, changed_since, count, measured, number, verdicts
+from innerloop.report.words import SIGNS, count, current_and_old, measured, number, verdicts
 from innerloop.studies.claim import Judged
 from innerloop.studies.result import Result
 
@@ -74,12 +74,9 @@ def headline_rows(results: Iterable[Result]) -> list[Row]:
 def blocks(results: Sequence[Result]) -> list[str]:
     """All claims in four blocks, a line each: those that nothing follows from are apart.
 
-    So are those of results that other code has measured, if there are any: what it asked for may
-    not be what is asked for now.
+    So are those that other code has judged, if there are any.
     """
-    stale = {result.name for result in results if changed_since(result)}
-    claims = [j for result in results if result.name not in stale for j in result.claims]
-    old = sum(len(result.claims) for result in results if result.name in stale)
+    claims, old = current_and_old(results)
     exact = [judged.verdict for judged in claims if judged.claim.exact]
     trained = [judged.verdict for judged in claims if not judged.claim.exact]
     decided = [verdict for verdict in trained if verdict in DECIDED]
@@ -93,7 +90,7 @@ def blocks(results: Sequence[Result]) -> list[str]:
     ]
     if old:
         lines.append(
-            f"{count(old, 'claim')} of {count(len(stale), 'study')} out of date, in none of the "
-            "lines above: the code has changed since they were measured"
+            f"{count(len(old), 'claim')} out of date, in none of the lines above: the code has "
+            "changed since they were measured"
         )
     return lines

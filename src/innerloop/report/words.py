@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
 from innerloop.core.words import count, duration
@@ -101,14 +101,27 @@ def seeds(result: Result) -> str:
 
 
 def tally(results: Sequence[Result]) -> str:
-    """`3 studies, 12 claims. Exact: 4 confirmed. Trained: 5 confirmed, 3 not at this size`."""
-    claims = [judged for result in results for judged in result.claims]
-    blocks = [f"{count(len(results), 'study')}, {count(len(claims), 'claim')}"]
+    """`3 studies, 12 claims. Exact: 4 confirmed. Trained: 5 confirmed. Out of date: 3 claims`."""
+    current, old = current_and_old(results)
+    blocks = [f"{count(len(results), 'study')}, {count(len(current) + len(old), 'claim')}"]
     for name, exact in (("Exact", True), ("Trained", False)):
-        number = Counter(judged.verdict for judged in claims if judged.claim.exact == exact)
+        number = Counter(judged.verdict for judged in current if judged.claim.exact == exact)
         if number:
             blocks.append(f"{name}: {verdicts(number)}")
+    if old:
+        blocks.append(f"Out of date: {count(len(old), 'claim')}")
     return ". ".join(blocks)
+
+
+def current_and_old(results: Iterable[Result]) -> tuple[list[Judged], list[Judged]]:
+    """The claims that the code as it is has judged, and those that other code has.
+
+    What the latter asked for may not be what is asked for now: they are counted apart.
+    """
+    judged: tuple[list[Judged], list[Judged]] = ([], [])
+    for result in results:
+        judged[changed_since(result)].extend(result.claims)
+    return judged
 
 
 def verdicts(number: Mapping[str, int]) -> str:
