@@ -86,7 +86,7 @@ def blocks(results: Sequence[Result]) -> list[str]:
         f"{verdicts(Counter(decided))}",
         f"{count(trained.count('exploratory'), 'claim')} exploratory: fewer than three seeds",
         f"{count(trained.count('not at this size'), 'claim')} not decided at this size: the models "
-        "have not learned enough for anything to follow",
+        "have not learned enough, or not equally well, for anything to follow",
     ]
     if old:
         lines.append(
