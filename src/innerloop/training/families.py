@@ -55,7 +55,7 @@ class Size:
     """Of the products of a transformer's training."""
     balanced: bool = False
     """Whether a transformer's positions count by the inverse of their errors, at rates that fall in
-    the second half of the training alone: lower in the end, for long trainings."""
+    the second half of the training alone (docs/LOG.md, "Balanced positions")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ AUTOREGRESSION = Family(
 CHAIN = Family(
     smoke=_smoke(ChainOfThought(dims=3, layers=2), points=9),
     laptop=Size(task=ChainOfThought(dims=5, layers=3), points=36, steps=1200, loops=12, window=6),
-    # Of five dimensions, at a slope of 0.01, nobody learns the part below zero (docs/LOG.md).
+    # Smaller than at laptop: at that size no model came near the best answer (docs/LOG.md).
     desk=Size(
         task=ChainOfThought(dims=3, layers=3, slope=0.3),
         points=36,
