@@ -77,14 +77,15 @@ def mean_variance(inputs: Tensor) -> float:
 @pytest.mark.parametrize("penalty", [1e-2, 1.0])
 def test_equals_scikit_learn(shape: tuple[int, int], penalty: float) -> None:
     inputs, targets = problem(shape)
-    weights, chosen = ridge(inputs, targets, (penalty,))
+    ((weights, chosen),) = ridge(inputs, [targets], (penalty,))
     expected = reference(inputs, targets, penalty * mean_variance(inputs))
     assert chosen == penalty
     assert float((weights - torch.from_numpy(expected.coef_.T)).abs().max()) < REFERENCE
     # The probes' answers, with their intercept: two tokens of half of the features each.
     features = inputs.unflatten(1, (2, -1))[None]  # (1, P, 2, F / 2)
     settings = RidgeSettings(penalties=(penalty,))
-    probes = settings.fit(features, targets[:, None], torch.ones(1, 2, dtype=torch.bool), seed=0)
+    seen = torch.ones(1, 2, dtype=torch.bool)
+    (probes,) = settings.fit(features, [targets[:, None]], seen, seed=0)
     errors, _ = probes.evaluate(features, targets[:, None])  # (1, 1, P)
     answers = torch.from_numpy(expected.predict(inputs.numpy()))  # (P, 2)
     slow = (answers - targets).square().mean(dim=1)  # (P,)
@@ -94,7 +95,7 @@ def test_equals_scikit_learn(shape: tuple[int, int], penalty: float) -> None:
 @pytest.mark.parametrize("shape", [PRIMAL, DUAL])
 def test_the_penalty_is_that_of_explicit_leave_one_out(shape: tuple[int, int]) -> None:
     inputs, targets = problem(shape)
-    _, chosen = ridge(inputs, targets, RIDGE.penalties)
+    ((_, chosen),) = ridge(inputs, [targets], RIDGE.penalties)
     unit = mean_variance(inputs)
     slow: list[float] = []
     for penalty in RIDGE.penalties:
@@ -159,7 +160,7 @@ def test_the_control_separates_what_is_held_from_what_is_not() -> None:
 
 def test_a_state_that_never_varies_leaves_the_mean() -> None:
     features, targets = torch.ones(1, 30, 2, 3), torch.randn(30, 1, 2, dtype=torch.float64)
-    probes = RIDGE.fit(features, targets, torch.ones(1, 2, dtype=torch.bool), seed=0)
+    (probes,) = RIDGE.fit(features, [targets], torch.ones(1, 2, dtype=torch.bool), seed=0)
     errors, shares = probes.evaluate(features, targets)
     expected = (targets[:, 0] - targets.mean(dim=0)).square().mean(dim=1)  # (P,)
     assert float((errors[0, 0] - expected).abs().max()) < REFERENCE
@@ -171,7 +172,8 @@ def test_a_state_that_is_not_finite_gives_no_number() -> None:
     features[1, 4, 0, 0] = torch.inf
     targets = features[0, :, :1, :2]  # (P, 1, 2)
     visible = torch.ones(1, 2, dtype=torch.bool)
-    errors, _ = RIDGE.fit(features, targets, visible, seed=0).evaluate(features, targets)
+    (probes,) = RIDGE.fit(features, [targets], visible, seed=0)
+    errors, _ = probes.evaluate(features, targets)
     assert bool(errors[1].isnan().all())
     assert float(errors[0].max()) < EXPLAINED
 

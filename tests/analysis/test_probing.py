@@ -9,7 +9,8 @@ from innerloop.analysis.intervals import average
 from innerloop.analysis.measured import Measured
 from innerloop.analysis.probe_features import hidden_states, steps_at_once, visible_tokens
 from innerloop.analysis.probe_program import ProbeSettings
-from innerloop.analysis.probing import Probing, least_squares, moment, probe
+from innerloop.analysis.probe_ridge import RidgeSettings
+from innerloop.analysis.probing import Probing, least_squares, moment, probe, probe_several
 from innerloop.core.chunks import budget
 from innerloop.core.errors import ConfigurationError, NotSupportedError, PromptError
 from innerloop.core.prompt import Prompt
@@ -193,7 +194,7 @@ def test_the_program_equals_a_plain_transcription() -> None:
     targets = moment(prompt)[:, prefixes]  # (P, p, m)
     for attention in ("positions", "content"):
         settings = ProbeSettings.model_validate({"attention": attention, "iterations": 5})
-        probes = settings.fit(features, targets, visible, seed=0)
+        (probes,) = settings.fit(features, [targets], visible, seed=0)
         errors, weights = probes.evaluate(features, targets)
         scale = probes.scaling
         for s in steps:
@@ -327,3 +328,23 @@ def test_mistakes_are_named() -> None:
         probe(HOLDER, prompts(1, 0), moment)
     with pytest.raises(NotSupportedError, match="not a model"):
         probe(il.learners.OLS(), few, moment)
+
+
+@pytest.mark.parametrize("settings", [QUICK, RidgeSettings()])
+def test_several_targets_are_probed_as_each_alone(settings: ProbeSettings | RidgeSettings) -> None:
+    training, tested, control = prompts(200, 0), prompts(50, 1), with_ones(prompts(200, 2))
+    targets = {"moment": moment, "weights": least_squares}
+    several = probe_several(
+        HOLDER, training, targets, held_out=tested, control=control, settings=settings
+    )
+    assert list(several) == list(targets)
+    for name, target in targets.items():
+        alone = probe(HOLDER, training, target, held_out=tested, control=control, settings=settings)
+        both = several[name]
+        assert torch.equal(both.variances, alone.variances)
+        assert both.control is not None
+        assert alone.control is not None
+        for found, expected in ((both.errors, alone.errors), (both.control, alone.control)):
+            torch.testing.assert_close(
+                found.values, expected.values, rtol=REFERENCE, atol=REFERENCE
+            )

@@ -152,6 +152,7 @@ CHANGES: dict[str, Any] = {
     "label_smoothing": 0.1,
     "balance": True,
     "spread": "small",
+    "identity_start": True,
     "average": 0.1,
     "window": 3,
     "loops": {"start": 2},

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 from innerloop.core.errors import ConfigurationError, NotSupportedError
-from innerloop.core.iterate import predict
+from innerloop.core.iterate import predict, trajectory
 from innerloop.models import kernels
 from innerloop.models.table import build
 from innerloop.training.config import RunConfig
@@ -96,6 +97,30 @@ def test_small_weights_are_small() -> None:
     for one, other in zip(small.matrices(), wide.matrices(), strict=True):
         assert float(one.detach().std()) == pytest.approx(0.02, rel=0.5)
         assert float(other.detach().std()) > 0.1
+
+
+def test_blocks_may_begin_as_the_identity_and_learn_all_the_same() -> None:
+    config = stack(identity_start=True)
+    drawn, trainer = first_model(stack()), Trainer(config)
+    prompt = held_out(config)
+    with torch.no_grad():
+        first, *others = trajectory(trainer.model, prompt).predictions  # (B, n, k) each
+    assert len(others) == 2
+    assert all(torch.equal(other, first) for other in others)
+    changed = {
+        name
+        for name, value in trainer.model.state_dict().items()
+        if not torch.equal(value, drawn.state_dict()[name])
+    }
+    assert changed
+    assert all(name.endswith(("outward.weight", "down.weight")) for name in changed)
+    trainer.take_step()
+    assert all(bool(matrix.any()) for matrix in trainer.model.matrices())
+
+
+def test_a_model_without_blocks_cannot_begin_as_the_identity() -> None:
+    with pytest.raises(ValidationError, match="set identity_start=false"):
+        stack(model={"kind": "lstm", "width": 4, "layers": 1}, identity_start=True)
 
 
 def test_a_linear_looped_transformer_keeps_its_own_first_weights() -> None:

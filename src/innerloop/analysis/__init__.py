@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from innerloop.analysis.patching import Patching, patch
     from innerloop.analysis.probe_program import ProbeSettings
     from innerloop.analysis.probe_ridge import RidgeSettings
-    from innerloop.analysis.probing import Probing, least_squares, moment, probe
+    from innerloop.analysis.probing import Probing, least_squares, moment, probe, probe_several
     from innerloop.analysis.readout import ReadoutLearner, fit_readouts
     from innerloop.analysis.similarity import ilw, sim_e, sim_e_by_examples, sim_w, spd
     from innerloop.analysis.span import span_chance, span_test
@@ -80,6 +80,7 @@ __all__ = [
     "moment",
     "patch",
     "probe",
+    "probe_several",
     "ratio",
     "save_figure_and_table",
     "sim_e",

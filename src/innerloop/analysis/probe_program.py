@@ -8,6 +8,7 @@ probe comes out the same alone and among others.
 Shapes: S steps, p prefixes, P prompts, b of them at a time, T tokens, D width, m target numbers.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -50,8 +51,14 @@ class ProbeSettings(Config):
         trained = 4 * prefixes * (width * self.hidden + self.hidden + width + tokens)
         return (batch + trained) * size
 
+    def fit(
+        self, features: Tensor, several: Sequence[Tensor], visible: Tensor, *, seed: int
+    ) -> list["Probes"]:
+        """Train probes on features (S, P, T, D), for each of several targets (P, p, m)."""
+        return [self._fit(features, targets, visible, seed=seed) for targets in several]
+
     @torch.no_grad()
-    def fit(self, features: Tensor, targets: Tensor, visible: Tensor, *, seed: int) -> "Probes":
+    def _fit(self, features: Tensor, targets: Tensor, visible: Tensor, *, seed: int) -> "Probes":
         """Train probes on features (S, P, T, D) and targets (P, p, m), with Adam.
 
         `visible` (p, T) says which tokens each prefix may see. Computes in the features' type.

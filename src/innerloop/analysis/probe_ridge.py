@@ -9,6 +9,7 @@ Shapes: S steps, p prefixes, P prompts, b of them at a time, T tokens, D width, 
 of one prefix F = its tokens times D, r = min(P, F), L penalties.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -83,68 +84,88 @@ class RidgeSettings(Config):
         """
         return 8 * prefixes * tokens * width
 
-    def fit(self, features: Tensor, targets: Tensor, visible: Tensor, *, seed: int) -> RidgeProbes:
-        """Fit probes to features (S, P, T, D) and targets (P, p, m), each with its own penalty.
+    def fit(
+        self, features: Tensor, several: Sequence[Tensor], visible: Tensor, *, seed: int
+    ) -> list[RidgeProbes]:
+        """Fit probes to features (S, P, T, D), for each of several targets (P, p, m).
 
-        `visible` (p, T) says which tokens each prefix may see. The seed has no part in it.
+        Each has a penalty of its own; one decomposition serves all targets. `visible` (p, T) says
+        which tokens each prefix may see. The seed has no part in it.
         """
-        targets = targets.double()  # (P, p, m)
-        shape = (len(features), len(visible), *features.shape[2:], targets.shape[2])
-        weights = targets.new_zeros(shape)  # (S, p, T, D, m)
-        penalties = targets.new_zeros(shape[:2])  # (S, p)
+        several = [targets.double() for targets in several]  # (P, p, m) each
+        mean = torch.stack([own.mean(dim=0, dtype=torch.float64) for own in features])  # (S, T, D)
+        probes: list[RidgeProbes] = []
+        for targets in several:
+            shape = (len(features), len(visible), *features.shape[2:], targets.shape[2])
+            probes.append(
+                RidgeProbes(
+                    mean=mean, target_mean=targets.mean(dim=0), visible=visible,
+                    weights=targets.new_zeros(shape),  # (S, p, T, D, m)
+                    penalties=targets.new_zeros(shape[:2]),  # (S, p)
+                )
+            )  # fmt: skip
         for step, own in enumerate(features):
             for prefix, seen in enumerate(visible):
                 inputs = own[:, seen].flatten(1).double()  # (P, F)
-                fitted, penalty = ridge(inputs, targets[:, prefix], self.penalties)  # (F, m)
-                weights[step, prefix, seen] = fitted.unflatten(0, (-1, shape[3]))
-                penalties[step, prefix] = penalty
-        return RidgeProbes(
-            mean=torch.stack([own.mean(dim=0, dtype=torch.float64) for own in features]),
-            target_mean=targets.mean(dim=0), weights=weights, penalties=penalties, visible=visible,
-        )  # fmt: skip
+                wanted = [targets[:, prefix] for targets in several]  # (P, m) each
+                for each, (weights, penalty) in zip(
+                    probes, ridge(inputs, wanted, self.penalties), strict=True
+                ):
+                    each.weights[step, prefix, seen] = weights.unflatten(0, (-1, mean.shape[2]))
+                    each.penalties[step, prefix] = penalty
+        return probes
 
 
-def ridge(inputs: Tensor, targets: Tensor, penalties: tuple[float, ...]) -> tuple[Tensor, float]:
-    """Weights (F, m) of inputs (P, F) for targets (P, m), and the penalty that was chosen.
+def ridge(
+    inputs: Tensor, several: Sequence[Tensor], penalties: tuple[float, ...]
+) -> list[tuple[Tensor, float]]:
+    """For each of several targets (P, m) the weights (F, m) of inputs (P, F), and their penalty.
 
-    Both are centred here, which fits an intercept without a penalty. Decomposes the smaller of the
+    All are centred here, which fits an intercept without a penalty. Decomposes the smaller of the
     covariance (F, F) and the kernel (P, P). Inputs that are not finite give no number, as they do
     in trained probes.
     """
     number, width = inputs.shape
     inputs = inputs - inputs.mean(dim=0)  # (P, F)
-    targets = targets - targets.mean(dim=0)  # (P, m)
+    several = [targets - targets.mean(dim=0) for targets in several]  # (P, m) each
     unit = inputs.square().mean()  # (): the mean variance
     if not unit.isfinite():
-        return inputs.new_full((width, targets.shape[1]), torch.nan), torch.nan
+        nothing = [inputs.new_full((width, each.shape[1]), torch.nan) for each in several]
+        return [(weights, torch.nan) for weights in nothing]
     primal = width <= number
     product = inputs.T @ inputs if primal else inputs @ inputs.T  # (r, r)
     values, vectors = torch.linalg.eigh(product / number)  # (r,), (r, r)
     values = values.clamp(min=0)
     # The prompts in the coordinates of the decomposition: scores' scores / P = diag(values).
     scores = inputs @ vectors if primal else vectors * (number * values).sqrt()  # (P, r)
-    moments = scores.T @ targets / number  # (r, m)
     absolute = torch.tensor(penalties).to(inputs) * torch.where(unit > 0, unit, 1.0)  # (L,)
     inverses = 1 / (values[:, None] + absolute)  # (r, L)
-    best = int(leave_one_out(scores, moments, inverses, targets).argmin())
-    inverse = inverses[:, best, None]  # (r, 1)
-    if primal:
-        return vectors @ (moments * inverse), penalties[best]
-    # Not through the scores: where a value is 0, they are 0 too.
-    return inputs.T @ (vectors @ (vectors.T @ targets * inverse)) / number, penalties[best]
+    # The leverage of the intercept is 1 / P.
+    free = 1 - 1 / number - scores.square() @ inverses / number  # (P, L)
+    fitted: list[tuple[Tensor, float]] = []
+    for targets in several:
+        moments = scores.T @ targets / number  # (r, m)
+        best = int(leave_one_out(scores, moments, inverses, targets, free).argmin())
+        inverse = inverses[:, best, None]  # (r, 1)
+        if primal:
+            weights = vectors @ (moments * inverse)  # (F, m)
+        else:  # not through the scores: where a value is 0, they are 0 too
+            weights = inputs.T @ (vectors @ (vectors.T @ targets * inverse)) / number  # (F, m)
+        fitted.append((weights, penalties[best]))
+    return fitted
 
 
-def leave_one_out(scores: Tensor, moments: Tensor, inverses: Tensor, targets: Tensor) -> Tensor:
+def leave_one_out(
+    scores: Tensor, moments: Tensor, inverses: Tensor, targets: Tensor, free: Tensor
+) -> Tensor:
     """Mean squared error of each penalty (L,), every prompt answered by a map fitted without it.
 
     Such an error is the prompt's residual over 1 - its leverage, exactly: no map is fitted twice.
     Takes the centred prompts in coordinates where their covariance is diagonal (P, r), the moments
-    (r, m) of the centred targets (P, m) there, and 1 / (variance + penalty) as (r, L).
+    (r, m) of the centred targets (P, m) there, 1 / (variance + penalty) as (r, L), and 1 - leverage
+    as `free` (P, L).
     """
-    number = len(scores)
     answers = scores @ (moments[:, :, None] * inverses[:, None]).flatten(1)  # (P, m L)
     residuals = targets[:, :, None] - answers.unflatten(1, (-1, inverses.shape[1]))  # (P, m, L)
-    # The leverage of the intercept is 1 / P.
-    free = 1 - 1 / number - scores.square() @ inverses / number  # (P, L)
-    free = free.clamp(min=torch.finfo(free.dtype).eps)
+    free = free.clamp(min=torch.finfo(free.dtype).eps)  # (P, L)
     return (residuals / free[:, None]).square().mean(dim=(0, 1))

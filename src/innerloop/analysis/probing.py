@@ -6,7 +6,7 @@ at the tokens up to x_i, which is what the prediction at i knows.
 Shapes: S steps, p prefixes, P prompts, T tokens, D width, m target numbers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +95,6 @@ class Probing:
         return table.assign(**{name: column.flatten().tolist() for name, column in columns.items()})
 
 
-@torch.no_grad()
 def probe(
     learner: Learner[Any],
     prompts: Prompt,
@@ -121,10 +120,38 @@ def probe(
     prefixes all but the empty one; a learner that is not causal has the last prefix only. `axis`
     names the steps.
     """
+    (probing,) = probe_several(
+        learner, prompts, {"target": target}, held_out=held_out, control=control,
+        at_steps=at_steps, at_prefixes=at_prefixes, axis=axis, label=label, settings=settings,
+        seed=seed,
+    ).values()  # fmt: skip
+    return probing
+
+
+@torch.no_grad()
+def probe_several(
+    learner: Learner[Any],
+    prompts: Prompt,
+    targets: Mapping[str, Target],
+    *,
+    held_out: Prompt | None = None,
+    control: Prompt | None = None,
+    at_steps: Sequence[int] | None = None,
+    at_prefixes: Sequence[int] | None = None,
+    axis: str = "step",
+    label: str | None = None,
+    settings: ProbeSettings | RidgeSettings | None = None,
+    seed: int = 0,
+) -> dict[str, Probing]:
+    """`probe` for several targets by name: the learner runs once for all of them.
+
+    Ridge probes share their decompositions, too, which take most of their time.
+    """
     expect_learner(learner)
     for one in [prompts, *(each for each in (held_out, control) if each is not None)]:
         expect_prompt(one)
-    expect_function("target", target, "of a prompt, such as il.analysis.moment")
+    for target in targets.values():
+        expect_function("target", target, "of a prompt, such as il.analysis.moment")
     if settings is not None and not isinstance(settings, ProbeSettings | RidgeSettings):
         raise ConfigurationError(
             f"settings is {settings!r}, expected il.analysis.ProbeSettings() or RidgeSettings()."
@@ -143,8 +170,8 @@ def probe(
             "probes are trained and tested on prompts of (points, dims, outputs, layout) "
             f"{', '.join(map(str, kinds))}: give the same for all."
         )
-    index = torch.tensor(prefixes, device=held_out.xs.device)  # (p,)
     visible = visible_tokens(learner, held_out, prefixes)  # (p, T)
+    settings = ProbeSettings() if settings is None else settings
 
     def measured(errors: Tensor) -> Measured:
         return Measured(
@@ -153,55 +180,73 @@ def probe(
             label=learner.name if label is None else label,
         )  # fmt: skip
 
-    (errors, fitted, attention), *controls = (
-        _train_and_test(learner, training, held_out, target, steps, index, visible, settings, seed)
-        for training in several
-    )  # (S, p, P'), (S, p, P), (S, p, T) each
-    wanted = _targets(target, held_out)[:, index]  # (P', p, m)
-    variances = wanted.double().var(dim=0, correction=0).mean(dim=1).cpu()  # (p,)
-    return Probing(
-        errors=measured(errors),
-        training=measured(fitted),
-        control=measured(controls[0][0]) if controls else None,
-        control_training=measured(controls[0][1]) if controls else None,
-        variances=variances / held_out.dims,
-        attention=attention,
-    )
+    def wanted(prompt: Prompt) -> list[Tensor]:
+        return [_targets(target, prompt)[:, prefixes] for target in targets.values()]
+
+    answers = wanted(held_out)  # (P', p, m) each
+    tested, *controls = (
+        _train_and_test(learner, one, wanted(one), held_out, answers, steps, visible, settings,
+                        seed)
+        for one in several
+    )  # fmt: skip
+    probings: dict[str, Probing] = {}
+    for place, (name, own) in enumerate(zip(targets, answers, strict=True)):
+        errors, fitted, attention = tested[place]  # (S, p, P'), (S, p, P), (S, p, T)
+        beside = controls[0][place] if controls else None
+        variances = own.double().var(dim=0, correction=0).mean(dim=1).cpu()  # (p,)
+        probings[name] = Probing(
+            errors=measured(errors),
+            training=measured(fitted),
+            control=None if beside is None else measured(beside[0]),
+            control_training=None if beside is None else measured(beside[1]),
+            variances=variances / held_out.dims,
+            attention=attention,
+        )
+    return probings
 
 
 def _train_and_test(
     learner: Learner[Any],
     training: Prompt,
+    known: Sequence[Tensor],
     held_out: Prompt,
-    target: Target,
+    wanted: Sequence[Tensor],
     steps: Sequence[int],
-    index: Tensor,
     visible: Tensor,
-    settings: ProbeSettings | RidgeSettings | None,
+    settings: ProbeSettings | RidgeSettings,
     seed: int,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Errors (S, p, P') on the held-out prompts, (S, p, P) in training, attention (S, p, T).
+) -> list[tuple[Tensor, ...]]:
+    """Errors (S, p, P') on held-out prompts, (S, p, P) in training, attention (S, p, T), by target.
 
-    Hidden states of as many steps are held at once as fit; the learner runs once for each such
-    group, which costs little beside the training.
+    Targets are known in training, (P, p, m) each, and wanted of the held-out prompts, (P', p, m)
+    each. Hidden states of as many steps are held at once as fit; the learner runs once for each
+    such group, which costs little beside the training.
     """
-    settings = ProbeSettings() if settings is None else settings
-    known = _targets(target, training)[:, index]  # (P, p, m)
-    wanted = _targets(target, held_out)[:, index]  # (P', p, m)
     many = steps_at_once(learner, training, held_out, visible, settings)
-    groups: list[tuple[Tensor, Tensor, Tensor]] = []
+    groups: list[list[tuple[Tensor, Tensor, Tensor]]] = []
     for start in range(0, len(steps), many):
         some = steps[start : start + many]
         features = hidden_states(learner, training, some, visible.shape[1])  # (s, P, T, D)
         probes = settings.fit(features, known, visible, seed=seed)
-        fitted, _ = probes.evaluate(features, known)  # (s, p, P)
+        fitted = [
+            each.evaluate(features, own)[0].cpu() for each, own in zip(probes, known, strict=True)
+        ]  # (s, p, P) each
         del features  # before the next are computed
         features = hidden_states(learner, held_out, some, visible.shape[1])  # (s, P', T, D)
-        errors, attention = probes.evaluate(features, wanted)  # (s, p, P'), (s, p, T)
+        tested = [
+            each.evaluate(features, own) for each, own in zip(probes, wanted, strict=True)
+        ]  # (s, p, P') and (s, p, T) each
         del features
-        groups.append((errors.cpu(), fitted.cpu(), attention.cpu()))
-    errors, fitted, attention = (torch.cat(parts) for parts in zip(*groups, strict=True))
-    return errors, fitted, attention
+        groups.append(
+            [
+                (errors.cpu(), trained, attention.cpu())
+                for (errors, attention), trained in zip(tested, fitted, strict=True)
+            ]
+        )
+    return [
+        tuple(torch.cat(parts) for parts in zip(*own, strict=True))
+        for own in zip(*groups, strict=True)
+    ]
 
 
 def _targets(target: Target, prompt: Prompt) -> Tensor:

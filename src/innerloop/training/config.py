@@ -12,6 +12,8 @@ from innerloop.core.errors import unknown
 from innerloop.core.task import Task
 from innerloop.models.settings import Spread
 from innerloop.models.table import MODEL_CONFIGS, MODELS, ModelConfig
+from innerloop.models.text import TextConfig
+from innerloop.models.transformer import TransformerConfig
 from innerloop.tasks.truncated import Truncated
 from innerloop.training.curriculum import Curriculum, LoopSchedule
 from innerloop.training.optimizer import PRESETS, Optimizer
@@ -48,6 +50,11 @@ class RunConfig(Config):
     )
     spread: Spread = Field(
         default="fan-in", description="first weights: deviation 0.02, or by the inputs of each map"
+    )
+    identity_start: bool = Field(
+        default=False,
+        description="let each block begin as the identity: the maps that lead back from its "
+        "attention and its MLP start at zero",
     )
     average: FiniteFloat | None = Field(
         default=None,
@@ -125,7 +132,8 @@ class RunConfig(Config):
     @model_validator(mode="after")
     def _check_parts(self) -> "RunConfig":
         for problem in (
-            _misfit(self), _cannot_loop(self), _cannot_grow(self), _cannot_balance(self)
+            _misfit(self), _cannot_loop(self), _cannot_grow(self), _cannot_balance(self),
+            _has_no_blocks(self),
         ):  # fmt: skip
             if problem is not None:
                 raise ValueError(problem)
@@ -271,5 +279,15 @@ def _cannot_balance(config: RunConfig) -> str | None:
         return (
             f"balance is true, but the losses of a {config.model.head!r} head are not those of "
             "positions, or may be negative: set balance=false"
+        )
+    return None
+
+
+def _has_no_blocks(config: RunConfig) -> str | None:
+    """Why the model cannot begin as the identity."""
+    if config.identity_start and not isinstance(config.model, TransformerConfig | TextConfig):
+        return (
+            f"identity_start is true, but a model of kind {config.model.kind!r} has no such "
+            "blocks: set identity_start=false"
         )
     return None

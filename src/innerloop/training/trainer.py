@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from innerloop.core.chunks import in_parts
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.prompt import Prompt
+from innerloop.models.block import Block
 from innerloop.models.model import AnyModel, predictions
 from innerloop.models.table import build
 from innerloop.training.average import Average
@@ -189,6 +190,11 @@ def first_model(config: RunConfig) -> AnyModel:
     model = build(config.model, generator=generator_for(config.seed, "weights"))
     if config.spread == "small":
         model.redraw(spread="small", generator=generator_for(config.seed, "weights"))
+    if config.identity_start:
+        for block in (part for part in model.modules() if isinstance(part, Block)):
+            nn.init.zeros_(block.attention.outward.weight)  # biases are zero already
+            if block.mlp is not None:
+                nn.init.zeros_(block.mlp.down.weight)
     return model
 
 

@@ -14,7 +14,14 @@ from torch import Tensor
 
 from innerloop.analysis import Measured, RidgeSettings, drawing
 from innerloop.analysis.intervals import average
-from innerloop.analysis.probing import ProbeSettings, Probing, Target, least_squares, moment, probe
+from innerloop.analysis.probing import (
+    ProbeSettings,
+    Probing,
+    Target,
+    least_squares,
+    moment,
+    probe_several,
+)
 from innerloop.core.learner import Learner
 from innerloop.studies import nulls
 from innerloop.studies.claim import Claim, Premise, at_least, at_most
@@ -194,12 +201,11 @@ def _nonlinear(name: str, target: str) -> Claim:
 def fig4(lab: Lab) -> Measures:
     """Linear and MLP probes for both targets, after each layer and at several prefixes."""
     model = lab.learner("model")
+    by_reader = {reader: _probe(lab, model, reader) for reader in READERS}
     probes = {
-        (target, reader): _probe(lab, model, target, reader)
-        for target in TARGETS
-        for reader in READERS
+        (target, reader): by_reader[reader][target] for target in TARGETS for reader in READERS
     }
-    without = {target: _probe(lab, lab.untrained("model"), target, LINEAR) for target in TARGETS}
+    without = _probe(lab, lab.untrained("model"), LINEAR)
     several = [attention_of(target, probes[target, MLP]) for target in TARGETS]
     attention = pd.concat(several, ignore_index=True)
     lab.table("attention", attention)
@@ -251,9 +257,9 @@ def _undecoded(which: str, seed: int, left: Tensor, fitted: Tensor) -> str:
     )
 
 
-def _probe(lab: Lab, learner: Learner[Any], target: str, reader: str) -> Probing:
-    """Fit probes of one kind for one target."""
-    lab.tell(f"{reader} probes for {target}")
+def _probe(lab: Lab, learner: Learner[Any], reader: str) -> dict[str, Probing]:
+    """Fit probes of one kind, by target."""
+    lab.tell(f"{reader} probes")
     task, points = lab.config("model").task, lab.config("model").points
     mlp = ProbeSettings(
         reader="mlp",
@@ -264,9 +270,9 @@ def _probe(lab: Lab, learner: Learner[Any], target: str, reader: str) -> Probing
     prefixes = lab.choose(
         smoke=(2, points - 1), laptop=(3, 5, 10), paper=(2, 4, 6, 8, 12, 16, 24, 40)
     )
-    return probe(
+    return probe_several(
         learner, lab.draw(task, points, prompts=PROMPTS[lab.scale], purpose="probes"),
-        TARGETS[target], held_out=lab.draw(task, points), at_prefixes=prefixes, axis="layer",
+        TARGETS, held_out=lab.draw(task, points), at_prefixes=prefixes, axis="layer",
         label=reader, settings=mlp if reader == MLP else RidgeSettings(), seed=lab.seed,
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.analysis import Averages, Measured, Probing, RidgeSettings, drawing
-from innerloop.analysis.probing import Target, least_squares, moment, probe
+from innerloop.analysis.probing import Target, least_squares, moment, probe_several
 from innerloop.core.learner import Learner
 from innerloop.studies.claim import Claim, Premise, at_least, at_most
 from innerloop.studies.lab import Lab
@@ -146,29 +146,29 @@ def fig8(lab: Lab) -> Measures:
     steps = {kind: lab.learner(kind).steps for kind in KINDS}
     for kind in KINDS:
         learners = {kind: lab.learner(kind), f"{kind}, untrained": lab.untrained(kind)}
-        for (label, learner), target in product(learners.items(), TARGETS):
-            lab.tell(f"probes for {TITLES[target]}, {label}")
-            probing = _probe(lab, learner, kind, target)
-            errors = by_step(probing, label=label, target=target)
+        labels = {label: _probe(lab, own, kind, label) for label, own in learners.items()}
+        for (label, probings), target in product(labels.items(), TARGETS):
+            errors = by_step(probings[target], label=label, target=target)
             measures[f"{label}, {target}"] = errors
             if label == "looped":
                 measures |= end_and_quarter(errors, steps[kind], f"looped, {target}")
-            details.append(probing.table().assign(label=label, target=target))
+            details.append(probings[target].table().assign(label=label, target=target))
     lab.table("by-prefix", pd.concat(details, ignore_index=True), by_seed=True)
     lab.table("sizes", {"trained loops": [steps["looped"]], "layers": [steps["standard"]]})
     return measures
 
 
-def _probe(lab: Lab, learner: Learner[Any], kind: str, target: str) -> Probing:
-    """Probes for one target in one model."""
+def _probe(lab: Lab, learner: Learner[Any], kind: str, label: str) -> dict[str, Probing]:
+    """Probes for all targets in one model."""
+    lab.tell(f"probes of {label}")
     task, points = lab.config(kind).task, lab.config(kind).points
     many = lab.choose(smoke=512, laptop=4096, paper=16_384)
     loops = lab.choose(
         smoke=(0, 1, 4, 6), laptop=(0, 1, 2, 3, 5, 10, 20, 30),
         paper=(*range(0, 21), 25, 30),
     )  # fmt: skip
-    return probe(
-        learner, lab.draw(task, points, prompts=many, purpose="probes"), TARGETS[target],
+    return probe_several(
+        learner, lab.draw(task, points, prompts=many, purpose="probes"), TARGETS,
         held_out=lab.draw(task, points), at_prefixes=(task.dims, points - 1),
         at_steps=loops if kind == "looped" else range(learner.steps + 1),
         settings=RidgeSettings(), seed=lab.seed,
