@@ -19,19 +19,26 @@ class Headline:
     study: str
     claim: str
     words: str
+    quantity: str
+    """What the claim measures, in fewer words than its own."""
 
 
 HEADLINES: tuple[Headline, ...] = (
     Headline("yang2024/fig2", "matches-standard",
-             "a looped transformer matches a standard one with a twelfth of its parameters"),
+             "a looped transformer matches a standard one with a twelfth of its parameters",
+             "error, looped / standard"),
     Headline("gao2025/fig2a", "beats-standard",
-             "an AlgoFormer is ahead of a standard transformer where functions share a network"),
+             "an AlgoFormer is ahead of a standard transformer where functions share a network",
+             "error above the best possible, AlgoFormer / standard"),
     Headline("fu2023/fig3", "errors-newton-linear",
-             "a transformer's layers are as Newton's iterations: so many per layer"),
+             "a transformer's layers are as Newton's iterations: so many per layer",
+             "Newton's iterations matched by layer: R² of a line, less that of the best curve"),
     Headline("akyurek2022/fig1", "predictions",
-             "a trained transformer predicts as least squares does"),
+             "a trained transformer predicts as least squares does",
+             "share of the numbers of examples at which SPD / d is below 0.01"),
     Headline("chen2025/thm4.5", "within-the-bound",
-             "a linear looped transformer's error falls as exp(-T / 2 kappa)"),
+             "a linear looped transformer's error falls as exp(-T / 2 kappa)",
+             "largest error / its bound"),
 )  # fmt: skip
 
 
@@ -43,8 +50,12 @@ class Row:
     result: Result
     judged: Judged
 
+    legend: ClassVar = (
+        "Error left: after the last example, of the worst model that the claim compares; for "
+        "gao2025 of the best one, above the best possible answer."
+    )
     headings: ClassVar = (
-        "measured", "in the paper", "here", "seeds", "premise in each", "verdict"
+        "measured", "in the paper", "here", "seeds", "error left, by seed", "verdict"
     )  # fmt: skip
 
     @property
@@ -54,7 +65,7 @@ class Row:
         learned = ", ".join(number(value) for value in self.judged.premises)
         verdict = self.judged.verdict
         return (
-            self.judged.claim.quantity, self.judged.claim.paper or "-", measured(self.judged),
+            self.headline.quantity, self.judged.claim.paper or "-", measured(self.judged),
             seeds, learned or "-", f"{SIGNS[verdict]} {verdict}",
         )  # fmt: skip
 

@@ -92,7 +92,8 @@ def _summary(results: Sequence[Result], folder: str = "") -> list[str]:
     ]  # fmt: skip
     headings = ("headline", "study", *Row.headings)
     lines = [f"- {line}\n" for line in blocks(results)]
-    return [*([_table(headings, rows)] if rows else []), "".join(lines)]
+    table = [_table(headings, rows), f"{Row.legend}\n"] if rows else []
+    return [*table, "".join(lines)]
 
 
 def require_place(readme: Path) -> tuple[str, str]:

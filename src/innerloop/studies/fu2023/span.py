@@ -13,7 +13,8 @@ from innerloop.learners import OLS, GradientDescent, NearestNeighbors
 from innerloop.learners.through import Through
 from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.fu2023 import model_layers
-from innerloop.studies.fu2023.model_layers import MODEL, SMALLER
+from innerloop.studies.fu2023.layer_matches import fig3
+from innerloop.studies.fu2023.model_layers import MODEL
 from innerloop.studies.fu2023.stand_ins import LAST_ERROR, LEARNED, NULLS, UNTRAINED
 from innerloop.studies.lab import Lab
 from innerloop.studies.nulls import instead
@@ -83,7 +84,7 @@ def _draw_fig16(tables: Tables) -> Figure:
     draw=_draw_fig16,
     runs=model_layers.standard_runs,
     minutes={"smoke": 0.2, "laptop": 6, "desk": 140, "paper": 2500},
-    smaller=SMALLER,
+    smaller=fig3.smaller,
 )
 def fig16(lab: Lab) -> Measures:
     """The residual of the projection on the inputs seen so far, by their number."""
