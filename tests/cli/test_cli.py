@@ -92,6 +92,31 @@ def test_evaluate_writes_figure_numbers_and_table(
     assert "interval" in out
 
 
+def test_models_of_the_package_go_by_their_names(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    json_file = tmp_path / "t.json"
+    words = ("looped-line", "tied-line", "ols", "--prompts", "64", "-o", str(tmp_path))
+    code, out, _ = run(capsys, "evaluate", *words, "--json", str(json_file))
+    assert code == 0
+    assert "noise=0.25" in out  # their own task
+    rows = json.loads(json_file.read_text())
+    last = {row["learner"]: row["mean"] for row in rows if row["prefix"] == 20}
+    assert last.keys() == {"looped transformer (1 layer)", "tied transformer (1 layer)", "OLS"}
+    assert max(last.values()) < 0.2
+
+
+def test_a_folder_comes_before_a_model_of_the_package(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "looped-line").mkdir()
+    (tmp_path / "looped-line" / "config.json").write_text("{}")
+    code, _, err = run(capsys, "evaluate", "looped-line")
+    assert code == 2
+    assert "looped-line" in err
+
+
 def test_evaluate_by_step_and_by_shift(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, *_ = run(
         capsys, "evaluate", "newton:steps=4", "ols", "dims=3", "--by", "step", "--log",

@@ -47,8 +47,8 @@ def evaluate(
         typer.Argument(
             metavar="LEARNER... [KEY=VALUE...]",
             help="Learners, as `ols` or `ridge:penalty=0.1` (see `innerloop learners`), folders of "
-            "trained runs or models, and settings of the task, as `dims=5` (see `innerloop "
-            "tasks`).",
+            "trained runs or models, models of the package, as `looped-linear`, and settings of "
+            "the task, as `dims=5` (see `innerloop tasks`).",
         ),
     ],
     task: TaskName = None,

@@ -46,8 +46,9 @@ def identify(
         list[str],
         typer.Argument(
             metavar="LEARNER [KEY=VALUE...]",
-            help="The folder of a trained run, of an imported model or of a compiled circuit, or a "
-            "learner as `newton:steps=4`; and settings of the task, as `noise=0.5`.",
+            help="The folder of a trained run, of an imported model or of a compiled circuit, a "
+            "model of the package, as `looped-linear`, or a learner, as `newton:steps=4`; and "
+            "settings of the task, as `noise=0.5`.",
         ),
     ],
     task: TaskName = None,

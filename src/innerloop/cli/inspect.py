@@ -30,8 +30,8 @@ def inspect(
         list[str],
         typer.Argument(
             metavar="MODEL [KEY=VALUE...]",
-            help="The folder of a trained run, of an imported model or of a compiled circuit; and "
-            "settings of the task, as `noise=0.5`.",
+            help="The folder of a trained run, of an imported model or of a compiled circuit, or "
+            "a model of the package, as `looped-linear`; and settings of the task, as `noise=0.5`.",
         ),
     ],
     task: TaskName = None,

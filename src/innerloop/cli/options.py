@@ -79,7 +79,7 @@ DataFolder = Annotated[
 ]  # fmt: skip
 Force = Annotated[bool, typer.Option("--force", help="Write over the model that the folder holds.")]
 TaskName = Annotated[
-    str | None, typer.Option(help="The task. Default: that of the first run, or linear.")
+    str | None, typer.Option(help="The task. Default: that of the first trained model, or linear.")
 ]
 Points = Annotated[
     int | None,

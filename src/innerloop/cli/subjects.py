@@ -15,10 +15,12 @@ from innerloop.core.named import import_class, import_class_or_instance, is_name
 from innerloop.core.settings import is_setting, parse_settings, parse_spec
 from innerloop.core.task import Task
 from innerloop.learners.table import LEARNERS
-from innerloop.models.checkpoint import load
+from innerloop.models.checkpoint import CONFIG, load
 from innerloop.models.model import AnyModel
+from innerloop.models.pretrained import SHIPPED, folder_of, pretrained
 from innerloop.tasks.linear import LinearRegression
-from innerloop.training.run import Run
+from innerloop.training.config import RunConfig
+from innerloop.training.run import Run, read_config
 from innerloop.training.task_field import KNOWN_TASKS, task_name
 
 
@@ -39,9 +41,10 @@ class Subjects:
 def read_subjects(words: Sequence[str], task: str | None) -> Subjects:
     """What the positional words and --task describe.
 
-    A word is a learner's name, `module:name` of one's own, the folder of a run or a model, or a
-    setting of the task. The task is the one that --task names, or the word task=.., else that of
-    the first run, else linear regression. What a user names is imported; what a file names is not.
+    A word is a learner's name, that of a model which comes with the package, `module:name` of one's
+    own, the folder of a run or a model, or a setting of the task. The task is the one that --task
+    names, or the word task=.., else that of the first run or model of the package, else linear
+    regression. What a user names is imported; what a file names is not.
     """
     settings = parse_settings([word for word in words if is_setting(word)])
     kind = _task_named(task, settings.pop("task", None))
@@ -52,13 +55,17 @@ def read_subjects(words: Sequence[str], task: str | None) -> Subjects:
     for run in runs.values():
         note_unfinished(run)
     models = {
-        word: runs[word].model() if word in runs else load(Path(word))
+        word: runs[word].model() if word in runs else _model(word)
         for word in named
-        if word in runs or looks_like_folder(word)
+        if word in runs or _is_ours(word) or looks_like_folder(word)
     }
     learners = [models[word] if word in models else _by_name(word) for word in named]
-    trained_on = next(iter(runs.values()), None)
-    chosen, points = _task(list(models.values()), kind, settings, trained_on)
+    trainings = [
+        runs[word].config if word in runs else read_config(folder_of(word) / CONFIG)
+        for word in named
+        if word in runs or _is_ours(word)
+    ]
+    chosen, points = _task(list(models.values()), kind, settings, next(iter(trainings), None))
     return Subjects(
         learners=learners,
         labels=_labels(named, learners),
@@ -71,6 +78,16 @@ def read_subjects(words: Sequence[str], task: str | None) -> Subjects:
 def looks_like_folder(word: str) -> bool:
     """Whether a word names a place on the disk rather than a learner."""
     return "/" in word or os.path.isfile(Path(word) / "config.json")
+
+
+def _is_ours(word: str) -> bool:
+    """Whether a word names a model of the package; a folder of that name comes first."""
+    return word in SHIPPED and not looks_like_folder(word)
+
+
+def _model(word: str) -> AnyModel:
+    """The model of the package, or of the folder, that a word names."""
+    return pretrained(word) if _is_ours(word) else load(Path(word))
 
 
 def is_run(folder: Path) -> bool:
@@ -139,10 +156,13 @@ def _labels(words: Sequence[str], learners: Sequence[Learner[Any]]) -> list[str]
 
 
 def _task(
-    models: list[AnyModel], kind: type[Task] | None, settings: dict[str, Any], run: Run | None
+    models: list[AnyModel],
+    kind: type[Task] | None,
+    settings: dict[str, Any],
+    training: RunConfig | None,
 ) -> tuple[Task, int]:
     """The task to evaluate on, and the points of its prompts: such as all models can read."""
-    known = None if run is None else run.config.task
+    known = None if training is None else training.task
     # A task of one's own must be named for its run to be read: that does not mean another one.
     same = kind is None or (type(known) is kind and kind not in KNOWN_TASKS.values())
     if known is not None and same:
@@ -157,7 +177,7 @@ def _task(
             f"{task_name(chosen)} is about texts, which this verb does not compare: take "
             "`innerloop classify RUN`."
         )
-    points = 2 * chosen.dims + 1 if run is None else run.config.points
+    points = 2 * chosen.dims + 1 if training is None else training.points
     limits = [model.points for model in models if model.points is not None]
     return chosen, min([points, *limits])
 
