@@ -55,13 +55,11 @@ def algoformer(family: Family, scale: Scale) -> RunConfig:
 def tied(family: Family, scale: Scale) -> RunConfig:
     """Shared weights without injection; every loop has a gradient, or the input would get none.
 
-    All from the start, twelve loops do not learn at all: they grow. At desk they are trained for
-    two thirds of the steps: how they fall apart beyond their loops shows well before they are best.
+    All from the start, twelve loops do not learn at all: they grow.
     """
     loops = {"smoke": 4, "laptop": 12, "desk": 12, "paper": 20}[scale]
     loop = Loop(**_blocks(family, scale), loops=loops, inject="none")
-    config = _transformer(family, scale, loop)
-    return config.model_copy(update={"steps": 2 * config.steps // 3} if scale == "desk" else {})
+    return _transformer(family, scale, loop)
 
 
 def standard(family: Family, scale: Scale, *, heads: int | None = None) -> RunConfig:
