@@ -99,7 +99,7 @@ _FIG3 = (
     nulls=excluded_by(_FIG3),
     draw=_draw_fig3,
     runs=model_layers.standard_runs,
-    minutes={"smoke": 0.2, "laptop": 7, "desk": 150, "paper": 2500},
+    minutes={"smoke": 0.2, "laptop": 7, "desk": 40, "paper": 2500},
     smaller={
         **SMALLER,
         "desk": "The paper's 20 dimensions, 41 points, 12 layers of 8 heads; width 128 for 256; "

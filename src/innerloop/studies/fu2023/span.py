@@ -83,7 +83,7 @@ def _draw_fig16(tables: Tables) -> Figure:
     },
     draw=_draw_fig16,
     runs=model_layers.standard_runs,
-    minutes={"smoke": 0.2, "laptop": 6, "desk": 140, "paper": 2500},
+    minutes={"smoke": 0.2, "laptop": 6, "desk": 40, "paper": 2500},
     smaller=fig3.smaller,
 )
 def fig16(lab: Lab) -> Measures:

@@ -119,7 +119,7 @@ def _penalised(lab: Lab, label: str) -> Strided:
     },
     draw=_draw_fig7,
     runs=model_layers.standard_runs,
-    minutes={"smoke": 0.2, "laptop": 9, "desk": 180, "paper": 2500},
+    minutes={"smoke": 0.2, "laptop": 9, "desk": 45, "paper": 2500},
     smaller=fig3.smaller,
     notes=(layer_trends.RATE,),
 )
@@ -215,7 +215,7 @@ _FIG9 = (
     nulls={**excluded_by(_FIG9), ONLINE_LAYERS: instead(_online, MODEL)},
     draw=_draw_fig9,
     runs=model_layers.standard_runs,
-    minutes={"smoke": 0.2, "laptop": 9, "desk": 180, "paper": 2500},
+    minutes={"smoke": 0.2, "laptop": 9, "desk": 45, "paper": 2500},
     smaller=fig3.smaller,
     notes=(
         f"{layer_trends.RATE} Its best match is one of many more steps than Newton's method has. "

@@ -119,7 +119,7 @@ def _draw_fig2(tables: Tables) -> Figure:
         "ridge": instead(lambda lab, label: Ridge(1.0), "looped"),
         "without input beyond b": instead(lambda lab, label: Deprived(lab.model(label)), "looped"),
     },
-    draw=_draw_fig2, minutes={"smoke": 0.3, "laptop": 9, "desk": 400, "paper": 4500},
+    draw=_draw_fig2, minutes={"smoke": 0.3, "laptop": 7, "desk": 70, "paper": 4500},
     smaller={
         "smoke": "3 dimensions, 7 points, width 16, 4 loops against 2 layers, 20 steps.",
         "laptop": "5 dimensions, 11 points, width 64 with 4 heads, 20 loops (T = 10) against 8 "
@@ -219,7 +219,7 @@ def _draw_fig3(tables: Tables) -> Figure:
         "untrained": untrained(),
         "the other": swapped({"injected": "tied", "tied": "injected"}),
     },
-    draw=_draw_fig3, minutes={"smoke": 0.2, "laptop": 5, "desk": 300, "paper": 3000},
+    draw=_draw_fig3, minutes={"smoke": 0.2, "laptop": 5, "desk": 65, "paper": 3000},
     smaller={
         "smoke": "3 dimensions, 7 points, width 16, 4 loops, 20 steps.",
         "laptop": "5 dimensions, 11 points, width 64 with 4 heads, 1500 steps without a "
