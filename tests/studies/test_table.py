@@ -140,7 +140,7 @@ def test_a_study_of_each_paper_runs_at_smoke_scale(name: str, tmp_path: Path) ->
 def test_other_seeds_are_other_runs() -> None:
     (study,) = find_studies("yang2024/fig2")
     runs = study.seeded_runs("laptop", (3, 4, 5))
-    assert len({config.key() for config in runs.values()}) == len(runs) == 3 * 3
+    assert len({config.key() for config in runs.values()}) == len(runs) == 2 * 3
 
 
 def has_data(study: Study) -> bool:
