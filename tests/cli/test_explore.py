@@ -62,7 +62,11 @@ def test_two_models_of_one_name_are_refused(capsys: pytest.CaptureFixture[str], 
 
 @pytest.mark.parametrize(
     ("word", "said"),
-    [("nothing-of-this-name", "neither the folder of a run"), ("looped-linear", "neither")],
+    [
+        ("nothing-of-this-name", "neither the folder of a run"),
+        ("looped-sparse", "neither"),  # a recipe
+        ("looped-linear", "has dims 20"),
+    ],
 )
 def test_other_words_are_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, word: str, said: str

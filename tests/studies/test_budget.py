@@ -12,7 +12,7 @@ from innerloop.training.estimate import RunCost
 from tests.cli.command import run_flat
 from tests.snippets import ROOT
 
-TWO = (*find_studies("yang2024/fig2"), *find_studies("yang2024/fig3"))
+TWO = (*find_studies("yang2024/fig2"), *find_studies("yang2024/fig8"))
 
 
 def test_a_run_that_two_studies_need_is_counted_once() -> None:
