@@ -156,6 +156,16 @@ def test_nulls_are_measured_by_the_same_function_and_kept_with_the_claim(tmp_pat
     assert [each.null for each in alone.result.claims[0].controls] == ["least squares"]
 
 
+def test_a_null_that_names_a_run_which_is_not_there_is_no_control_that_is_missing(
+    tmp_path: Path,
+) -> None:
+    claim = replace(SMALL, excludes=("another seed",))
+    others = {"another seed": nulls.of_another_seed({"model": "modle"})}
+    (outcome,) = outcomes(tmp_path, small_study(claims=(claim,), nulls=others), seeds=(0, 1))
+    assert outcome.result is None
+    assert "modle" in outcome.error
+
+
 def test_a_null_that_is_not_declared_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="ridge"):
         small_study(claims=(replace(SMALL, excludes=("ridge",)),))

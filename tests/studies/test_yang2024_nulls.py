@@ -20,7 +20,7 @@ from innerloop.learners import OLS
 from innerloop.models.model import AnyModel
 from innerloop.studies.claim import Claim, control
 from innerloop.studies.lab import Lab
-from innerloop.studies.study import Measures, Study, premises
+from innerloop.studies.study import Measures, Scale, Study, premises
 from innerloop.studies.yang2024 import fig2, fig3, fig4, fig5, fig7, fig9, fig17
 from innerloop.training.config import RunConfig
 from innerloop.training.run import Run
@@ -190,3 +190,21 @@ def test_the_hardest_null_fails_by_the_criterion_and_not_only_by_the_premise(
     claim, own = claim_of(id, name), measured(id, null)
     measure = number(claim, own)
     assert claim.criterion.judge(measure.low, measure.high) == "contradicted"
+
+
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+@pytest.mark.parametrize(
+    ("study", "null"),
+    [
+        (fig4, "one T against itself"), (fig5, "standard of another seed"),
+        (fig7, "the usual block"), (fig9, "one b against itself"), (fig17, "with a schedule, too"),
+    ],
+)  # fmt: skip
+def test_models_of_another_seed_are_runs_of_the_same_scale(
+    study: Study, null: str, scale: Scale
+) -> None:
+    runs = {label: Trained(config, OLS()) for label, config in study.runs(scale).items()}
+    lab = Lab(study=study.name, scale=scale, runs=runs, others=runs)
+    instead = study.nulls[null](lab)
+    assert instead
+    assert set(instead) <= set(runs)

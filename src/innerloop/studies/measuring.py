@@ -65,8 +65,9 @@ def _nulls(study: Study, labs: Sequence[Lab]) -> dict[str, list[Measures]]:
         if name in wanted:
             try:
                 nulls[name] = [study.measure(lab.standing_in(null)) for lab in labs]
-            except NoOtherSeedError:  # with one seed there are no controls of this kind
-                continue
+            except NoOtherSeedError:
+                if len(labs) > 1:  # a control that names a run which the study does not have
+                    raise
     return nulls
 
 

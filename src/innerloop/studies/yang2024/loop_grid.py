@@ -155,9 +155,10 @@ def few_for_many(grids: Grids) -> Null:
 
 def second_for_first(grids: Grids, pairs: Callable[[Grid], Iterable[tuple[Place, Place]]]) -> Null:
     """In the place of the first of each pair the second, trained with another seed."""
-    return of_another_seed(
-        {first.label: second.label for grid in grids.values() for first, second in pairs(grid)}
-    )
+    # By scale: the same first model has another second one in a larger grid.
+    return lambda lab: of_another_seed(
+        {first.label: second.label for first, second in pairs(grids[lab.scale])}
+    )(lab)
 
 
 def mark_trained(axes: Axes, rows: pd.DataFrame, order: Sequence[str], label: str) -> None:
