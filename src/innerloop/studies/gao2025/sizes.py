@@ -80,6 +80,7 @@ def _draw_fig4(tables: Tables) -> Figure:
     )  # fmt: skip
     for panel in list(axes.values())[2:]:
         panel.set_ylabel("ratio", fontsize=9)
+        panel.set_yscale("linear")  # ratios near 1 have no decades
         drawing.level(panel, 1.0)
     drawing.legend(figure, axes.values())
     return figure
