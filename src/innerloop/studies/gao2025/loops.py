@@ -86,11 +86,13 @@ def _draw_fig3(tables: Tables) -> Figure:
             for each in (panel, below):
                 drawing.mark(each, loops, label=f"trained with {loops} loops", colour=colour)
         below.set_ylabel("ratio", fontsize=9)
+        below.set_yscale("linear")  # ratios near 1 have no decades
         drawing.level(below, 1.0)
-    for row in (rows[:windows], rows[windows:]):  # one scale for all that are to be compared
-        lowest, highest = zip(*(panel.get_ylim() for panel in row), strict=True)
+    # One scale for all that are to be compared; ratios with the tenth that is called stable.
+    for row, ends in ((rows[:windows], ()), (rows[windows:], (0.9, 1.1))):
+        limits = [*ends, *(end for panel in row for end in panel.get_ylim())]
         for panel in row:
-            panel.set_ylim(min(lowest), max(highest))
+            panel.set_ylim(min(limits), max(limits))
             panel.set_xscale("log")
             panel.set_xlim(0.9, 1.1 * float(table["loop"].max()))
     drawing.legend(figure, rows)
