@@ -6,6 +6,7 @@ import torch
 from innerloop.core.errors import ShiftError
 from innerloop.tasks.chain import ChainOfThought
 from innerloop.tasks.linear import LinearRegression
+from innerloop.tasks.sparse import SparseLinearRegression
 from innerloop.tasks.tree import DecisionTree
 from innerloop.tasks.truncated import Truncated
 
@@ -26,6 +27,25 @@ def test_all_dimensions_are_the_task_itself(generator: torch.Generator) -> None:
     whole = task.sample(9, 5, generator=generator.manual_seed(1))
     kept = Truncated(task=task, active=3).sample(9, 5, generator=generator.manual_seed(1))
     assert torch.equal(kept.xs, whole.xs)
+    assert torch.equal(kept.ys, whole.ys)
+
+
+@pytest.mark.parametrize(("sparsity", "active", "weights"), [(1, 2, 1), (3, 4, 3), (3, 2, 2)])
+def test_sparse_functions_have_their_weights_at_coordinates_that_are_kept(
+    sparsity: int, active: int, weights: int, generator: torch.Generator
+) -> None:
+    task = SparseLinearRegression(dims=8, sparsity=sparsity)
+    prompt = Truncated(task=task, active=active).sample(200, 3, generator=generator)
+    found = prompt.truth["w"][..., 0] != 0  # (B, d)
+    assert (found.sum(dim=1) == weights).all()
+    assert not found[:, active:].any()
+    assert bool((prompt.ys != 0).all())
+
+
+def test_a_sparse_task_with_all_dimensions_is_itself(generator: torch.Generator) -> None:
+    task = SparseLinearRegression(dims=4, sparsity=2)
+    whole = task.sample(9, 5, generator=generator.manual_seed(1))
+    kept = Truncated(task=task, active=4).sample(9, 5, generator=generator.manual_seed(1))
     assert torch.equal(kept.ys, whole.ys)
 
 

@@ -3,6 +3,7 @@
 import torch
 from pydantic import Field, FiniteFloat, model_validator
 from torch import Tensor
+from torch.nn import functional
 
 from innerloop.tasks.draws import uniform
 from innerloop.tasks.function import number, squared, with_noise
@@ -37,6 +38,14 @@ class SparseLinearRegression(LinearTask):
         support = keys.topk(self.sparsity, dim=1).indices  # (B, s)
         kept = torch.zeros_like(keys, dtype=torch.bool).scatter_(1, support, True)  # (B, d)
         return normal * kept[..., None]
+
+    def draw_function_of_first(
+        self, dims: int, batch: int, generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """Weights at so many of the first coordinates, or at all of these where they are fewer."""
+        smaller = self.model_copy(update={"dims": dims, "sparsity": min(self.sparsity, dims)})
+        weights = smaller.draw_weights(batch, generator)  # (B, dims, 1)
+        return {"w": functional.pad(weights, (0, 0, 0, self.dims - dims))}  # (B, d, 1)
 
     def add_noise(self, values: Tensor, generator: torch.Generator) -> Tensor:
         """The values plus N(0, noise^2)."""
