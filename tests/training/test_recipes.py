@@ -44,8 +44,8 @@ LAPTOP = {
     "looped-linear": "832fbf3bcb7dcd03",
     "standard-linear": "aa232e2002870d95",
     "tied-linear": "0613489058db7595",
-    "looped-sparse": "69316afbf0ff196b",
-    "standard-sparse": "93b2b323d74fcab6",
+    "looped-sparse": "107835f393f2ab6e",
+    "standard-sparse": "91c693204f3f9e3c",
     "looped-tree": "ca4c798533c49789",
     "standard-tree": "916dcb7b8f14f715",
     "looped-network": "b7ddc3bd8a4845c4",
@@ -68,7 +68,9 @@ LAPTOP = {
     "linear-looped-vector": "cd5b3b9b265136ca",
     "looped-classification": "08b7a77a14ef9398",
 }
-"""The keys of version 0.1.0: runs that were trained with it are found by them."""
+"""The keys of version 0.1.0: runs that were trained with it are found by them.
+
+But for those on sparse functions, of which version 0.1.0 drew other prompts."""
 OTHERS = {"smoke": "ab18bd0af180712c", "paper": "be8c2637a8b577ce"}
 """The beginning of the SHA-256 of all keys of a scale, in the order above, with spaces between."""
 

@@ -159,8 +159,9 @@ def _since_trained(rows: pd.DataFrame) -> pd.DataFrame:
         "smoke": "4 loops, for sparse functions also 2, run for 20; 20 steps.",
         "laptop": "Two b, 6 and 20, for sparse functions (T = 10, 10 dimensions with 2 weights, "
         "2500 steps) and networks (T = 5, 20 units in 5 dimensions, 1500 steps); width 64 with 4 "
-        "heads; run for 100 loops. T is b where b is smaller. No trees. Dimensions grow from 2, "
-        f"for networks not. {UNLIKE_THE_PAPER}.",
+        "heads; run for 100 loops. T is b where b is smaller. No trees. Of sparse "
+        "functions dimensions grow from 2, positions count by the inverse of their errors, and "
+        f"rates fall in the second half of the steps alone. {UNLIKE_THE_PAPER}.",
     },
 )  # fmt: skip
 def fig9(lab: Lab) -> Measures:
