@@ -25,9 +25,9 @@ class LooksAtFew(Protocol):
 class Truncated(Shift):
     """Inputs with zeros beyond their first coordinates.
 
-    Labels are computed at the truncated inputs; function and noise are drawn as ever. Only the
-    functions that depend on few coordinates are drawn among those that are kept: nearly all of them
-    would be zero otherwise. Errors are still divided by the scale of the whole task.
+    Labels are computed at the truncated inputs; function and noise are drawn as ever. But functions
+    that depend on few coordinates depend on some that are kept: most would be zero otherwise.
+    Errors are still divided by the scale of the whole task.
     """
 
     active: int = Field(ge=1, description="coordinates that are not zero")
