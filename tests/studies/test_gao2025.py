@@ -14,7 +14,7 @@ from innerloop.core.iterate import predict
 from innerloop.core.learner import Learner, OneShot, Traits
 from innerloop.core.prompt import Prompt
 from innerloop.core.task import Task
-from innerloop.learners import OLS, GradientDescent, Newton
+from innerloop.learners import OLS, GradientDescent, Newton, Ridge
 from innerloop.models.model import AnyModel
 from innerloop.studies.claim import Control, control
 from innerloop.studies.gao2025 import fig2a, fig2b, fig2c, fig3, fig4, fig5
@@ -338,6 +338,14 @@ def test_gradient_descent_in_the_algoformers_place() -> None:
     assert quantity(fig5, "ahead-of-gradient-descent-early", measures).low > 1
     assert quantity(fig5, "ahead-of-newton-early", measures).low > 1
     assert quantity(fig5, "newton-wins-late", measures).high < 1e-3
+
+
+def test_an_excess_is_a_distance_from_the_best_answer_to_the_prompt_as_it_is() -> None:
+    # Ridge with the noise's penalty is the best answer at its own noise and at no other.
+    measures = in_its_place(Ridge(1.0))
+    own, others = (measures[f"{with_noise(OWN, noise)}, excess"].values for noise in (1.0, 0.0))
+    assert float(own.amax()) < 1e-12
+    assert float(others.mean()) > 1e-3
 
 
 def test_an_algorithm_is_not_ahead_of_itself() -> None:

@@ -61,16 +61,17 @@ LAPTOP = {
     "looped-chain": "63c844b7583c2246",
     "standard-chain": "de78f3425192ca8b",
     "lstm-linear": "cf6fb51a279a5b43",
-    "standard-ill-conditioned": "a11a71084ab2c2f2",
+    "standard-ill-conditioned": "c685b21b3b6b0ec9",
     "one-head-linear": "479507179017dbe8",
     "akyurek-linear": "aa232e2002870d95",
-    "akyurek-noisy": "bf68dbfceef18d8a",
+    "akyurek-noisy": "b4663d3f7a359e86",
     "linear-looped-vector": "cd5b3b9b265136ca",
     "looped-classification": "08b7a77a14ef9398",
 }
 """The keys of version 0.1.0: runs that were trained with it are found by them.
 
-But for those on sparse functions, of which version 0.1.0 drew other prompts."""
+But for those on sparse functions, of which version 0.1.0 drew other prompts, and for stacks on
+ill-conditioned inputs and noisy functions, which did not learn them with its recipes."""
 OTHERS = {"smoke": "ab18bd0af180712c", "paper": "be8c2637a8b577ce"}
 """The beginning of the SHA-256 of all keys of a scale, in the order above, with spaces between."""
 

@@ -17,7 +17,7 @@ STEADY = Optimizer.fast().model_copy(
 )
 """For all but a single loop: at its rates the stack and the AlgoFormer stall."""
 DEEP = STEADY.model_copy(update={"matrix_rate": 0.01})
-"""For twelve layers and more that begin as the identity: at STEADY their error fell half as fast,
+"""For stacks that begin as the identity: at STEADY the error of twelve layers fell half as fast,
 without that beginning as well (one seed each)."""
 WIDE = Optimizer.fast().model_copy(update={"matrix_rate": 0.02})
 """For a loop of width 128: half of the error that 0.05 or 0.01 leave (one seed)."""
@@ -187,10 +187,10 @@ def _transformer(
         "head": "binary" if size.task.form.labels else "regression",
         "positions": family.positions,
     }
-    # What gets its input once, and is deep, learns to change it from not changing it; a loop with
-    # injection does not learn that way.
-    deep = not paper and size.layers >= 12 and not backbone.reinjects
-    optimizer = DEEP if deep else optimizer
+    # What gets its input once learns to change it from not changing it; a loop with injection does
+    # not learn that way.
+    identity = size.identity and not backbone.reinjects
+    optimizer = DEEP if identity else optimizer
     if size.balanced:
         optimizer = optimizer.model_copy(update={"schedule": "trapezoid"})
     loops = None
@@ -205,7 +205,7 @@ def _transformer(
     )  # fmt: skip
     return config.model_copy(
         update={
-            "precision": size.precision, "balance": size.balanced, "identity_start": deep
+            "precision": size.precision, "balance": size.balanced, "identity_start": identity
         }
     )  # fmt: skip
 

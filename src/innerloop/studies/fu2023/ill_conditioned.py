@@ -123,7 +123,9 @@ _CLAIMS = on_premise(
     runs=lambda scale: {MODEL: trained("standard-ill-conditioned", scale)},
     minutes={"smoke": 0.3, "laptop": 17, "paper": 2500},
     smaller=model_layers.smaller(
-        "4 heads", dims="5 dimensions (two eigenvalues 100, three 1)", steps=3333
+        "4 heads, blocks that begin as the identity",
+        dims="5 dimensions (two eigenvalues 100, three 1)",
+        steps=3333,
     ),
     notes=(layer_trends.RATE,),
 )

@@ -172,9 +172,12 @@ def fig5(lab: Lab) -> Measures:
         config = lab.config(with_noise(OWN, noise))
         prompt = lab.draw(config.task, config.points)
         learners = {label: lab.learner(with_noise(label, noise)) for label in models}
-        best = replace(prompt, ys=predict_in_parts(Ridge(noise**2), prompt))
-        distance = lab.error(learners[OWN], best, config.task, label=OWN)
-        measures[f"{with_noise(OWN, noise)}, excess"] = distance.at(examples=-1)
+        # Models are asked as they were trained: the best answers are what theirs are compared with,
+        # and stand in no prompt that a model reads.
+        right = replace(prompt, ys=predict_in_parts(Ridge(noise**2), prompt))
+        own = predict_in_parts(learners[OWN], prompt)  # (P, n, 1)
+        excess = samples.distances(own, right, config.task)  # (P, n)
+        measures[f"{with_noise(OWN, noise)}, excess"] = excess.at(examples=-1)
         for label, learner in {**learners, **ALGORITHMS}.items():
             errors = lab.error(learner, prompt, config.task, label=label)
             part = errors if noise else errors.at(examples=slice(1, config.task.dims))

@@ -44,12 +44,9 @@ def compared(scale: Scale) -> dict[str, str]:
 
 
 def _fig4_runs(scale: Scale) -> Runs:
-    # Backbones of other sizes; at laptop scale in fewer steps.
-    steps = ("steps=800",) if scale == "laptop" else ()
-
     def sized(model: str, number: int, *sizes: str) -> RunConfig:
         changes = (f"model.backbone.{size}={number}" for size in sizes)
-        return trained(f"{model}-representation", scale, *changes, *steps)
+        return trained(f"{model}-representation", scale, *changes)
 
     return {
         **{STACK.format(n): sized("standard", n, "layers") for n in STACKS[scale]},
@@ -133,10 +130,10 @@ def _of_another_seed(own: str, other: str) -> dict[str, Null]:
         **_of_another_seed(ONE, SHALLOWEST), **_of_another_seed(ONE, DEEPEST),
         **_of_another_seed(TWO, ONE), **_of_another_seed(USUAL, FEWEST),
     },
-    draw=_draw_fig4, runs=_fig4_runs, minutes={"smoke": 0.4, "laptop": 12, "paper": 25000},
+    draw=_draw_fig4, runs=_fig4_runs, minutes={"smoke": 0.4, "laptop": 18, "paper": 25000},
     smaller={
         "smoke": "3 dimensions, 7 points, 20 steps; a stack of 2 layers, 1 and 2 heads.",
-        "laptop": f"5 dimensions, 16 points, 800 steps, {samples.RECIPE}, y in a place of its own; "
+        "laptop": f"5 dimensions, 16 points, 1200 steps, {samples.RECIPE}, y in a place of its own; "
         "standard transformers of 3 and 14 layers, 1 and 4 heads.",
     },
 )  # fmt: skip
