@@ -64,7 +64,7 @@ LAPTOP = {
     "standard-ill-conditioned": "c685b21b3b6b0ec9",
     "one-head-linear": "479507179017dbe8",
     "akyurek-linear": "aa232e2002870d95",
-    "akyurek-noisy": "b4663d3f7a359e86",
+    "akyurek-noisy": "0de108f33ffb6d51",
     "linear-looped-vector": "cd5b3b9b265136ca",
     "looped-classification": "08b7a77a14ef9398",
 }

@@ -133,8 +133,8 @@ def _of_another_seed(own: str, other: str) -> dict[str, Null]:
     draw=_draw_fig4, runs=_fig4_runs, minutes={"smoke": 0.4, "laptop": 18, "paper": 25000},
     smaller={
         "smoke": "3 dimensions, 7 points, 20 steps; a stack of 2 layers, 1 and 2 heads.",
-        "laptop": f"5 dimensions, 16 points, 1200 steps, {samples.RECIPE}, y in a place of its own; "
-        "standard transformers of 3 and 14 layers, 1 and 4 heads.",
+        "laptop": f"5 dimensions, 16 points, 1200 steps, {samples.RECIPE}, y in a place of its "
+        "own; standard transformers of 3 and 14 layers, 1 and 4 heads.",
     },
 )  # fmt: skip
 def fig4(lab: Lab) -> Measures:
