@@ -1,6 +1,7 @@
 """What all tests share: one thread, no windows, explicit randomness, reference answers, browser."""
 
 import os
+import signal
 
 # Before anything imports pyplot, and for the processes that tests start.
 os.environ["MPLBACKEND"] = "Agg"
@@ -15,6 +16,13 @@ import pytest
 import torch
 
 from innerloop.core.prompt import Layout, Prompt
+
+# Under nohup, and in the background of a script, these are ignored, also by the processes that
+# tests start: those who send them would wait for ever. Windows has no SIGHUP.
+_USUAL = {"SIGINT": signal.default_int_handler, "SIGHUP": signal.SIG_DFL}
+for _name in _USUAL.keys() & set(dir(signal)):
+    if signal.getsignal(getattr(signal, _name)) == signal.SIG_IGN:
+        signal.signal(getattr(signal, _name), _USUAL[_name])
 
 # Two workers run side by side: threads of their own would make both several times slower.
 torch.set_num_threads(1)

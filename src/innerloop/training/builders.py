@@ -41,10 +41,11 @@ def _blocks(family: Family, scale: Scale, heads: int | None = None) -> dict[str,
 
 def looped(family: Family, scale: Scale, *, ends: int = 0) -> RunConfig:
     """Yang et al.'s looped transformer, with so many layers before and after the loop."""
-    loop = Loop(**_blocks(family, scale), loops=family.at(scale).loops, pre=ends, post=ends)
-    single = WIDE if family.at(scale).width >= 128 else Optimizer.fast()
+    size = family.at(scale)
+    loop = Loop(**_blocks(family, scale), loops=size.loops, pre=ends, post=ends)
+    single = WIDE if size.width >= 128 else Optimizer.fast()
     optimizer = STEADY if ends else single
-    return _transformer(family, scale, loop, window=family.at(scale).window, optimizer=optimizer)
+    return _transformer(family, scale, loop, window=size.window, optimizer=optimizer)
 
 
 def algoformer(family: Family, scale: Scale) -> RunConfig:

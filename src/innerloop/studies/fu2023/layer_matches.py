@@ -102,7 +102,8 @@ _FIG3 = (
     minutes={"smoke": 0.2, "laptop": 7, "desk": 40, "paper": 2500},
     smaller={
         **SMALLER,
-        "desk": "The paper's 20 dimensions, 41 points, 12 layers of 8 heads; width 128 for 256; "
+        "desk": "The paper's 20 dimensions, 41 points and 12 layers; width 128 for 256, in 4 "
+        "heads that are as wide as the paper's 8; "
         "3000 steps in bfloat16 for 500,000, in which dimensions grow from 4 and points from 9; "
         "256 test prompts. Unlike the paper's recipe: y in a place of its own, not in that of x; "
         "Muon, with a warm-up and rates that fall in the second half of the steps alone; positions "

@@ -16,8 +16,9 @@ from innerloop.learners.in_turn import InTurn
 from innerloop.studies.claim import Claim, at_most
 from innerloop.studies.fu2023 import layer_trends, model_layers
 from innerloop.studies.fu2023.heatmaps import ORDER, best_steps, draw_matches, draw_similarity
+from innerloop.studies.fu2023.layer_matches import fig3
 from innerloop.studies.fu2023.layer_trends import MEASURES
-from innerloop.studies.fu2023.model_layers import DESCENT, LEAST, MODEL, NEWTON, ONLINE, SMALLER
+from innerloop.studies.fu2023.model_layers import DESCENT, LEAST, MODEL, NEWTON, ONLINE
 from innerloop.studies.fu2023.stand_ins import (
     LAST_ERROR,
     LEARNED,
@@ -119,15 +120,7 @@ def _penalised(lab: Lab, label: str) -> Strided:
     draw=_draw_fig7,
     runs=model_layers.standard_runs,
     minutes={"smoke": 0.2, "laptop": 9, "desk": 45, "paper": 2500},
-    smaller={
-        **SMALLER,
-        "desk": SMALLER["desk"].replace(
-            "cosine",
-            "rates that fall in the second half of the steps alone; products in bfloat16; "
-            "positions that count by the inverse of their errors; layers that begin as the "
-            "identity",
-        ),
-    },
+    smaller=fig3.smaller,
     notes=(layer_trends.RATE,),
 )
 def fig7(lab: Lab) -> Measures:
@@ -223,7 +216,7 @@ _FIG9 = (
     draw=_draw_fig9,
     runs=model_layers.standard_runs,
     minutes={"smoke": 0.2, "laptop": 9, "desk": 45, "paper": 2500},
-    smaller=fig7.smaller,
+    smaller=fig3.smaller,
     notes=(
         f"{layer_trends.RATE} Its best match is one of many more steps than Newton's method has. "
         "That is not what decides: with eighths of Newton's iterations to choose from, the "

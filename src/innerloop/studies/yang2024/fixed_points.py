@@ -36,10 +36,11 @@ BEYOND = 5
 """How many times the trained loops a model is run for."""
 _FIG3_LABELS = {"injected": "with injection", "tied": "without injection"}
 _DESK = (
-    "The paper's problem, 20 dimensions and 41 points, at half of its width (128, 8 heads); T = 8 "
-    "for 15; 3000 steps in bfloat16 for 500,000, in which dimensions grow from 4 and points from "
-    "9. Positions count by the inverse of their errors, rates fall in the second half of the steps "
-    "alone, and what has no injection begins as the identity."
+    "The paper's problem, 20 dimensions and 41 points, at half of its width (128; 4 heads of 32 "
+    "numbers, as wide as the paper's 8); T = 8 for 15; 3000 steps in bfloat16 for 500,000, in "
+    "which dimensions grow from 4 and points from 9. Positions count by the inverse of their "
+    "errors, rates fall in the second half of the steps alone, and what has no injection begins "
+    "as the identity."
 )
 
 
