@@ -148,8 +148,8 @@ def test_a_file_of_somebody_else_is_not_written_over(two: list[Result], tmp_path
 def test_the_readme_gets_headlines_and_counts_between_its_lines(
     two: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = Headline("yang2024/fig2", "against", "it is against", "in few words")
-    other = Headline("none/fig1", "a", "not here", "nothing")
+    one = Headline("yang2024/fig2", "against", "it is against", "in few words", "the opposite")
+    other = Headline("none/fig1", "a", "not here", "nothing", "-")
     monkeypatch.setattr(headlines, "HEADLINES", (one, other))
     monkeypatch.setattr(words, "STUDIES", ())  # studies of others, which nothing is known of
     docs, readme = tmp_path / "docs" / "results", tmp_path / "README.md"
@@ -162,7 +162,8 @@ def test_the_readme_gets_headlines_and_counts_between_its_lines(
     assert "old words" not in text
     (row,) = [line for line in text.splitlines() if "it is against" in line]
     assert "[yang2024 fig2](docs/results/yang2024.md#fig2)" in row
-    assert "| in few words | - | 20.1 (19.9 to 20.3) | 3 | 20, 20.1, 20.2 | ✗ contradicted" in row
+    assert "| in few words | the opposite | at" in row
+    assert "| 20.1 (19.9 to 20.3) | 3 | 20, 20.1, 20.2 | ✗ contradicted" in row
     for link in re.findall(r"\]\(([^)#]+)", text):
         assert (tmp_path / link).is_file()
     assert "- 2 exact claims: 2 confirmed" in text

@@ -58,9 +58,12 @@ def why(judged: Judged) -> str:
 
 
 def premise(judged: Judged) -> str:
-    """What the claim rests on, in each seed: `premise: error: 0.006, 0.008 (at most 0.02)`."""
+    """What the claim rests on, in each seed: `premise: error: 0.006, 0.008 (at most 0.02)`.
+
+    Empty where that is what `why` says.
+    """
     condition = judged.claim.premise
-    if condition is None or not judged.premises:
+    if condition is None or not judged.premises or condition.quantity in judged.why:
         return ""
     values = ", ".join(number(value) for value in judged.premises)
     return f"premise: {condition.quantity}: {values} ({condition.criterion})"

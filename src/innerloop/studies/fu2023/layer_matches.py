@@ -116,6 +116,11 @@ _FIG3 = (
         "that count by the inverse of their errors; weights that start with a spread by fan-in, "
         "and layers as the identity.",
     },
+    notes=(
+        "Growth is about rates. Gradient descent whose steps grow by a factor from layer to layer "
+        "has the rate of Newton's method, and meets both criteria of growth: figure 9 compares "
+        "the methods themselves.",
+    ),
 )
 def fig3(lab: Lab) -> Measures:
     """SimE of every layer with every step of both algorithms, and the trend of the best."""
@@ -149,7 +154,7 @@ _FIG14 = (*layer_trends.trend_claims("SimE"), *layer_trends.trend_claims("SimW")
     runs=lambda scale: {MODEL: trained("one-head-linear", scale)},
     minutes={"smoke": 0.2, "laptop": 9, "paper": 2500},
     smaller=smaller("1 head"),
-    notes=(layer_trends.RATE,),
+    notes=(layer_trends.RATE, *fig3.notes),
 )
 def fig14(lab: Lab) -> Measures:
     """SimE and SimW of every layer of a model with one head per layer."""

@@ -35,8 +35,9 @@ NEWTON_LAYERS = Theorem(
     smaller={"smoke": "Two sizes and one seed of prompts."},
     notes=(
         "Not as printed: the second head takes -V (eq. 20 and 27 print V, and the two heads "
-        "add up to |a|), and M x asks x (eq. 26 asks the other way round, which doubles "
-        "rounding outside the span at every step).",
+        "add up to |a|), and M x asks x (eq. 26 asks the other way round, which doubles the "
+        "antisymmetric part of what rounding leaves in M at every step and, with more examples "
+        "than dimensions, the part outside the column space of X).",
     ),
 )
 def thm1(lab: Lab) -> Measures:

@@ -121,7 +121,7 @@ def _penalised(lab: Lab, label: str) -> Strided:
     runs=model_layers.standard_runs,
     minutes={"smoke": 0.2, "laptop": 9, "desk": 45, "paper": 2500},
     smaller=fig3.smaller,
-    notes=(layer_trends.RATE,),
+    notes=(layer_trends.RATE, *fig3.notes),
 )
 def fig7(lab: Lab) -> Measures:
     """SimW of every layer with every step, and by the number of examples at three layers."""
