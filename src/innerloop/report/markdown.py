@@ -125,7 +125,6 @@ def _overview(results: Sequence[Result], training: TrainingTime | None) -> str:
          duration(result.training_seconds) if result.runs else "-", duration(result.seconds))
         for result in results
     ]  # fmt: skip
-    smaller = [(_link(own, own.id), _text(own.smaller)) for own in results if own.smaller]
     time = f"Measuring took {duration(sum(result.seconds for result in results))}"
     if training is not None:
         time += f", training {duration(training.seconds)}, each run counted once"
@@ -149,12 +148,10 @@ def _overview(results: Sequence[Result], training: TrainingTime | None) -> str:
             # A line that begins with the command's name cannot end the block.
             f"```sh\n{' '.join(printable(command).split())}\n```\n",
             f"Scale: {scales(results)}. {time}. Studies share runs: the column says how long those "
-            f"of each took. With {_text(versions(results))}. The command of each study is on its "
-            "page.\n",
+            f"of each took. With {_text(versions(results))}. What is smaller than in the paper "
+            "stands with each study, and so does its command.\n",
             *([f"Not run at this scale: {missing}.\n"] if missing else []),
             _table(("study", "what it is about", "claims", "training", "measuring"), rows),
-            "## What was scaled down\n",
-            _table(("study", "smaller than in the paper"), smaller) if smaller else "Nothing.\n",
         ]
     )
 
