@@ -4,19 +4,23 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
+from innerloop.cli import report_
 from innerloop.cli import reproduce as verb
 from innerloop.cli import studies as listing
 from innerloop.cli.console import Console
 from innerloop.cli.jobs_progress import QUIET, headline, progress_lines, shown_progress
 from innerloop.engine.board import Progress
+from innerloop.report import words
 from innerloop.studies import table
 from innerloop.studies.lab import Lab
-from innerloop.studies.study import Measures, Study
+from innerloop.studies.study import Measures, Study, Tables
 from tests.cli.command import run_flat
 from tests.report.made import a_result, a_study
 from tests.studies.small import measure, small_study
@@ -221,6 +225,33 @@ def test_training_is_counted_once_for_runs_that_studies_share(
     page = str(tmp_path / "report.html")
     assert command("report", "-o", page, "--docs", str(docs))[0] == 0
     assert "training 2 hours, each run counted once" in (docs / "README.md").read_text("utf-8")
+
+
+def test_a_report_draws_figures_anew_where_it_is_asked_to(
+    command: Command,
+    with_studies: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    study = small_study("one")
+    with_studies(study)
+    assert command("reproduce", "--all", *SMOKE)[0] == 0
+    (picture,) = (tmp_path / "results").rglob("figure.png")
+    before = picture.read_bytes()
+
+    def draw(tables: Tables) -> Figure:
+        figure = study.draw(tables)
+        figure.suptitle("another drawing")
+        return figure
+
+    for module in (report_, words):
+        monkeypatch.setattr(module, "STUDIES", (replace(study, draw=draw),))
+    page = str(tmp_path / "report.html")
+    assert command("report", "-o", page)[0] == 0
+    assert picture.read_bytes() == before
+    assert command("report", "-o", page, "--redraw")[0] == 0
+    assert picture.read_bytes() != before
+    assert "left out" not in command("report", "-o", page)[1], "its files agree"
 
 
 def test_progress_is_a_line_per_job_without_a_terminal_and_a_bar_with_one(

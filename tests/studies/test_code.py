@@ -79,6 +79,25 @@ def test_what_a_study_says_of_itself_changes_nothing_and_its_claims_do() -> None
     assert written_out(ast.parse(source.replace("(1,)", "(2,)"))) != known
 
 
+@pytest.mark.parametrize(
+    ("head", "counts"),
+    [
+        ("def _draw_fig(tables: Tables) -> Figure:", False),
+        ("def draw_line(axes: Axes, table: Frame) -> None:", False),
+        ("def draw_all(tables: Tables, *, axes: Sequence[Axes]) -> list[int]:", False),
+        ("def draw(task: Task, points: int) -> Prompt:", True),
+        ("def steps(figure: int, axes: int):", True),
+    ],
+)
+def test_how_a_study_draws_changes_nothing_and_what_it_draws_from_does(
+    head: str, counts: bool
+) -> None:
+    source = f"LIMIT = 1\n{head}\n    return one()\n"
+    known = written_out(ast.parse(source))
+    assert (written_out(ast.parse(source.replace("one", "two"))) != known) == counts
+    assert written_out(ast.parse(source.replace("LIMIT = 1", "LIMIT = 2"))) != known
+
+
 def test_a_study_rests_on_models_learners_tasks_and_measures() -> None:
     (study,) = find_studies("yang2024/fig2")
     runs = study.runs("laptop")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from innerloop.studies.result import (
     find_result,
     read_result,
     read_results,
+    redrawn,
     write_result,
 )
 from innerloop.studies.study import Findings, Study, Tables
@@ -181,6 +183,24 @@ def test_what_goes_wrong_later_leaves_the_earlier_result(tmp_path: Path) -> None
     with pytest.raises(ValueError, match="no figure"):
         written(tmp_path, worse)
     assert read_result(earlier.folder).claims == earlier.claims
+
+
+def test_a_figure_is_drawn_anew_from_the_tables(tmp_path: Path) -> None:
+    study = small_study()
+    result = written(tmp_path, study)
+    picture = result.figure.read_bytes()
+    assert redrawn(result, study) is result  # as it is
+
+    def draw(tables: Tables) -> Figure:
+        figure = study.draw(tables)
+        figure.suptitle(f"{len(tables['by-examples'])} rows")
+        return figure
+
+    new = redrawn(result, replace(study, draw=draw))
+    assert result.figure.read_bytes() != picture
+    found = known(tmp_path, study)
+    assert found is not None, "its files agree with their checksums"
+    assert found == new == replace(result, checksums=new.checksums)
 
 
 def test_an_error_is_forgotten_when_it_is_mended(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from innerloop.core.files import require_file_place, require_folder
 from innerloop.report.joined import choose, joined_page
 from innerloop.report.markdown import require_place, write_docs, write_summary
 from innerloop.report.page import write_page
-from innerloop.report.words import tally
+from innerloop.report.words import changed_since, tally
 from innerloop.studies.measuring import TrainingTime, training_time
-from innerloop.studies.result import Result, read_results
+from innerloop.studies.result import Result, read_results, redrawn
+from innerloop.studies.table import STUDIES
 from innerloop.training.families import read_scale
 from innerloop.training.run import Run
 from innerloop.training.store import Store
@@ -41,6 +42,14 @@ def report(
             "and `<!-- end of results -->`."
         ),
     ] = None,
+    redraw: Annotated[
+        bool,
+        typer.Option(
+            "--redraw",
+            help="Draw the pictures of the results anew, from their tables, with the code as it is "
+            "now; where only the drawing of a study has changed, nothing need be measured again.",
+        ),
+    ] = False,
     runs: RunsFolder = None,
 ) -> None:
     """Join all that `innerloop reproduce` has written into one page that needs nothing else.
@@ -70,6 +79,8 @@ def report(
         raise ConfigurationError(
             f"{folder} holds no results{at}: write some with `innerloop reproduce`."
         )
+    if redraw:
+        chosen = [drawn_anew(result) for result in chosen]
     page = write_page(joined_page(chosen), output)
     console.print(tally(chosen))
     console.print(f"page {as_place(page)}")
@@ -78,6 +89,14 @@ def report(
         console.print(f"pages {as_place(docs / 'README.md')}: {tally(written)}")
         if readme is not None:
             console.print(f"summary {as_place(write_summary(readme, written, docs))}")
+
+
+def drawn_anew(result: Result) -> Result:
+    """A result with its picture drawn anew, if its study is the one that has measured it."""
+    for study in STUDIES:
+        if study.name == result.name and not changed_since(result):
+            return redrawn(result, study)
+    return result
 
 
 def time_of_runs(store: Store, results: Sequence[Result]) -> TrainingTime | None:

@@ -1,8 +1,8 @@
 """The code that a study's numbers come from: its own module, and all that it measures with.
 
 A module is written out as its syntax tree without what changes no number: comments, docstrings,
-error messages, and what a study says of itself. The form is our own: `ast.dump` gives another text
-on each version of Python.
+error messages, what a study says of itself, and how it draws. The form is our own: `ast.dump` gives
+another text on each version of Python.
 """
 
 import ast
@@ -61,7 +61,8 @@ def _read(module: str, path: Path, _changed: int) -> tuple[str, tuple[str, ...]]
 def written_out(node: Any) -> str:
     """A syntax tree as text: the same on every version of Python, whatever fields it adds.
 
-    What is empty is left out, and so are docstrings, what is raised, and texts for readers.
+    What is empty is left out, and so are docstrings, what is raised, texts for readers, and
+    functions that draw.
     """
     if isinstance(node, ast.Raise):
         return "Raise"
@@ -82,15 +83,30 @@ def written_out(node: Any) -> str:
         )
         return f"{type(node).__name__}({', '.join(fields)})"
     if isinstance(node, list):
-        return f"[{', '.join(written_out(part) for part in node if not _is_text(part))}]"
+        return f"[{', '.join(written_out(part) for part in node if not _is_shown(part))}]"
     return ascii(node)  # not repr: which letters it escapes depends on the version
 
 
-def _is_text(node: Any) -> bool:
-    """Whether this is a docstring (a statement that is a text alone), or a text for readers."""
+def _is_shown(node: Any) -> bool:
+    """Whether this is for readers alone: a docstring, a text that a study says, or a drawing."""
     if isinstance(node, ast.keyword):
         return node.arg in _SAYS
+    if isinstance(node, ast.FunctionDef):
+        return _draws(node)
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _draws(function: ast.FunctionDef) -> bool:
+    """Whether it says that it makes a figure, or draws into axes: numbers are written before."""
+    arguments = function.args
+    taken = [each.annotation for each in (*arguments.args, *arguments.kwonlyargs)]
+    return _names(function.returns, "Figure") or any(_names(each, "Axes") for each in taken)
+
+
+def _names(annotation: ast.expr | None, kind: str) -> bool:
+    return annotation is not None and any(
+        isinstance(node, ast.Name) and node.id == kind for node in ast.walk(annotation)
+    )
 
 
 def _sources(tree: ast.AST, package: str) -> Iterator[str]:

@@ -30,7 +30,7 @@ from innerloop.studies.result_record import (
     with_statements,
 )
 from innerloop.studies.seeds import Seeds, write_seeds
-from innerloop.studies.study import Findings, Study
+from innerloop.studies.study import Findings, Study, Tables
 from innerloop.training.families import Scale
 
 CLAIMS, FIGURE, ERROR = "claims.json", "figure.png", "error.txt"
@@ -178,10 +178,8 @@ def write_result(
         name: table.to_csv(index=False, float_format="%.6g") for name, table in tables.items()
     }
     # From what is written: a figure that needs more than its CSV holds fails here.
-    drawn = study.draw({name: pd.read_csv(StringIO(text)) for name, text in written.items()})
-    picture = BytesIO()
-    save_small(drawn, picture)
-    files = {FIGURE: picture.getvalue()}
+    read = {name: pd.read_csv(StringIO(text)) for name, text in written.items()}
+    files = {FIGURE: _picture(study, read)}
     files |= {f"{name}.csv": text.encode() for name, text in written.items()}
     result = replace(result, checksums={name: checksum(file) for name, file in files.items()})
     for old in (CLAIMS, ERROR):
@@ -191,6 +189,30 @@ def write_result(
     claims = sealed_json(_record(result))
     write_atomically(folder / CLAIMS, lambda file: file.write_bytes(claims))
     return result
+
+
+def redrawn(result: Result, study: Study) -> Result:
+    """The result with its figure drawn anew by the study from the tables that it has written.
+
+    What a study draws is not part of its fingerprint. Where the picture stays the same, nothing is
+    written.
+    """
+    picture = _picture(study, {name: result.table(name) for name in result.tables})
+    if checksum(picture) == result.checksums.get(FIGURE):
+        return result
+    new = replace(result, checksums={**result.checksums, FIGURE: checksum(picture)})
+    write_atomically(result.figure, partial(Path.write_bytes, data=picture))
+    write_atomically(
+        result.folder / CLAIMS, partial(Path.write_bytes, data=sealed_json(_record(new)))
+    )
+    return new
+
+
+def _picture(study: Study, tables: Tables) -> bytes:
+    """The figure of some tables as a PNG."""
+    picture = BytesIO()
+    save_small(study.draw(tables), picture)
+    return picture.getvalue()
 
 
 def find_result(root: Path, study: Study, *, scale: Scale, seeds: Seeds) -> Result | None:
