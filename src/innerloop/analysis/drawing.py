@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 from PIL import Image
 
 from innerloop.core.errors import ConfigurationError, unknown
@@ -118,10 +118,18 @@ def draw_curves(
             )
             axes.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
     if log:
-        axes.set_yscale("log")
+        logarithmic(axes)
         if floor is not None:
             axes.set_ylim(bottom=max(floor, axes.get_ylim()[0]))
     plain(axes)
+
+
+def logarithmic(axes: Axes) -> None:
+    """A logarithmic axis of what is drawn; in less than a decade 0.6 is not written 6 x 10^-1."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    if high < 10 * low:
+        axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _band_limits(table: pd.DataFrame, *, log: bool) -> tuple[float, float]:

@@ -88,11 +88,13 @@ def written_out(node: Any) -> str:
 
 
 def _is_shown(node: Any) -> bool:
-    """Whether this is for readers alone: a docstring, a text that a study says, or a drawing."""
+    """Whether this is for readers alone: a docstring, a text that a study says, what draws."""
     if isinstance(node, ast.keyword):
         return node.arg in _SAYS
     if isinstance(node, ast.FunctionDef):
         return _draws(node)
+    if isinstance(node, ast.ImportFrom):
+        return (node.module or "").partition(".")[0] == "matplotlib"
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 

@@ -209,6 +209,7 @@ def _draw_fig1(tables: Tables) -> Figure:
     )  # fmt: skip
     for measure, panel in axes.items():
         panel.set_ylabel(f"{measure} / d")
+        drawing.level(panel, AGREEMENT, label=f"small: below {AGREEMENT:g}", colour="0.2")
     drawing.legend(figure, axes.values(), columns=3)
     return figure
 

@@ -62,10 +62,10 @@ def _fig3_runs(scale: Scale) -> Runs:
 def _draw_fig3(tables: Tables) -> Figure:
     table = tables["by-size"]
     table = table.loc[table["label"].isin(PREDICTORS)]
-    titles = {WIDTH: "by width, all layers", DEPTH: "by depth, full width"}
+    titles = {WIDTH: "by width (shade: the nearest)", DEPTH: "by depth (shade: the nearest)"}
     figure, panels = drawing.facets(
         table, "kind", x="size", title=titles.__getitem__, order=PREDICTORS,
-        names=("", "SPD / d over prefixes: mean, dotted median"), columns=2, size=(4.4, 3.6),
+        names=("", "SPD / d, mean over prefixes"), columns=2, size=(4.4, 3.6),
     )  # fmt: skip
     for kind, axes in panels.items():
         rows = drawing.rows_where(table, {"kind": kind})
@@ -78,6 +78,7 @@ def _draw_fig3(tables: Tables) -> Figure:
         for colour, label in zip(drawing.COLOURS, (LEAST_SQUARES, RIDGE), strict=False):
             own = drawing.rows_where(rows, {"label": label}).sort_values("size")
             axes.plot(own["size"], own["median"], color=colour, linestyle=":")
+        axes.plot([], [], color="0.35", linestyle=":", label="median over prompts, same colours")
     drawing.legend(figure, panels.values(), columns=3)
     return figure
 

@@ -38,17 +38,22 @@ def draw_similarity(
 
 
 def draw_matches(axes: Axes, tables: Tables, measure: Measure) -> None:
-    """The best match of each layer, in both algorithms, with the lines through what is fitted."""
+    """The best match of each layer, in both algorithms, with the lines through what is fitted.
+
+    What is not fitted is pale: layers in which the error does not fall, or whose match is the end.
+    """
     for algorithm, logarithmic in ((NEWTON, False), (DESCENT, True)):
         best, index = best_steps(tables, measure, algorithm), ORDER.index(algorithm)
         colour = drawing.COLOURS[index]
-        axes.plot(
-            list(best), list(best.values()), color=colour, marker=drawing.MARKERS[index],
-            linestyle="none", markersize=6, label=f"best match: {algorithm}",
-            markerfacecolor="none" if logarithmic else colour,  # both show where they agree
-        )  # fmt: skip
         fitted = best_steps(tables, measure, algorithm, "fitted")
         chosen = {layer: step for layer, step in best.items() if fitted[layer] > 0.5}
+        rest = {layer: step for layer, step in best.items() if layer not in chosen}
+        for own, label, strength in ((chosen, f"best match: {algorithm}", 1.0), (rest, "", 0.3)):
+            axes.plot(
+                list(own), list(own.values()), color=colour, marker=drawing.MARKERS[index],
+                linestyle="none", markersize=6, label=label, alpha=strength,
+                markerfacecolor="none" if logarithmic else colour,  # both show where they agree
+            )  # fmt: skip
         if len(chosen) > 1:
             _draw_line(axes, chosen, colour, logarithmic=logarithmic)
     axes.set_yscale("symlog", linthresh=1)  # with the start, which is step 0

@@ -105,6 +105,7 @@ def draw_layers(axes: Axes, tables: Tables, label: str) -> list[int]:
         )  # fmt: skip
         axes.fill_between(examples, low, high, color=colour, alpha=0.2, linewidth=0)
     drawing.plain(axes)
+    axes.set_ylim(bottom=0)
     axes.legend(fontsize=7, frameon=False)
     drawing.name(axes, title=f"{label}, by layer", x=EXAMPLES, y=ERROR)
     return shown
@@ -116,7 +117,8 @@ def draw_progression(axes: Sequence[Axes], tables: Tables) -> None:
     shown = draw_layers(axes[1], tables, NEWTON)
     best = best_steps(tables, "SimE", NEWTON)
     steps = ", ".join(f"{best[layer]:.3g}" for layer in shown)
-    axes[1].set_title(f"{NEWTON}, best match: k = {steps}", loc="left", fontsize=9)
+    title = f"{NEWTON}, best match (mean): k = {steps}"
+    drawing.name(axes[1], title=title, x=EXAMPLES, y=ERROR)
 
 
 def _draw_fig1(tables: Tables) -> Figure:

@@ -53,12 +53,14 @@ def _draw_fig7(tables: Tables) -> Figure:
     draw_matches(axes[2], tables, "SimW")
     best = {algorithm: best_steps(tables, "SimW", algorithm) for algorithm in (NEWTON, DESCENT)}
     for panel, layer in zip(axes[3:], layers, strict=True):
+        # Of cosines, which end at 1, seeds as far apart as these have no sensible interval.
         rows = drawing.rows_where(curves, {"layer": layer})
+        rows = rows.assign(low=rows["seed low"], high=rows["seed high"])
         drawing.draw_curves(panel, rows, x="examples", order=ORDER, log=False)
         if rows["mean"].to_numpy(float).max() < 0.5:  # like none: not to be seen in close-up
             panel.set_ylim(-0.1, 1.05)
-        steps = f"k = {best[NEWTON][layer]:.3g} of Newton, {best[DESCENT][layer]:.3g} of descent"
-        drawing.name(panel, title=f"layer {layer}: {steps}", x=EXAMPLES, y="SimW")
+        steps = f"Newton {best[NEWTON][layer]:.3g}, descent {best[DESCENT][layer]:.3g}"
+        drawing.name(panel, title=f"layer {layer} ({steps})", x=EXAMPLES, y="SimW (band: seeds)")
     drawing.legend(figure, axes)
     return figure
 
@@ -182,8 +184,9 @@ def _draw_fig9(tables: Tables) -> Figure:
             (axes[2 + place], BESIDE, f"{measure}, less that with Newton's method"),
         ):
             rows = drawing.rows_where(tables["by-layer"], {"value": value, "measure": measure})
+            rows = rows.assign(low=rows["seed low"], high=rows["seed high"])
             drawing.draw_curves(panel, rows, x="layer", order=ORDER, log=False)
-            drawing.name(panel, title=title, x="layer", y=measure)
+            drawing.name(panel, title=title, x="layer", y=f"{measure} (band: seeds)")
         drawing.level(axes[2 + place], 0.0)
         # The differences are a hundredth; least squares and the first layers are a tenth away.
         axes[2 + place].set_yscale("symlog", linthresh=0.01)

@@ -85,11 +85,15 @@ def needed_ratio(looped: Tensor, standard: Tensor, pools: Tensor) -> Tensor:
 def _draw_fig5(tables: Tables) -> Figure:
     """Errors by distinct prompts, and below them those of looped models over standard ones."""
     table = tables["by-dims-distinct-prompts"]
-    dimensions = list(dict.fromkeys(table["dims"]))
+    dimensions, x = list(dict.fromkeys(table["dims"])), "distinct prompts"
     figure, axes = drawing.panels(2 * len(dimensions), columns=2, size=(4.2, 3.2))
     for dims, left, right in zip(dimensions, axes[::2], axes[1::2], strict=True):
         rows = drawing.rows_where(table, {"dims": dims})
-        drawing.draw_curves(left, rows, x="distinct prompts", order=KINDS)
+        fresh = drawing.rows_where(rows, {"source": "fresh"})["distinct prompts"].to_numpy(float)
+        # Of fresh prompts the two see different numbers: their place is a name.
+        of_pools = rows["source"] == "pool"
+        rows = rows.assign(**{x: rows[x].where(of_pools, fresh[0])})
+        drawing.draw_curves(left, rows, x=x, order=KINDS)
         drawing.level(left, 1.0, label="predicting zero")
         drawing.level(left, ENOUGH, label=f"error of {ENOUGH:g}", colour="0.2")
         drawing.name(
@@ -98,14 +102,12 @@ def _draw_fig5(tables: Tables) -> Figure:
         )  # fmt: skip
         left.set_xscale("log")
         pools = drawing.rows_where(rows, {"source": "pool", "label": "looped"})["distinct prompts"]
-        fresh = drawing.rows_where(rows, {"source": "fresh"})["distinct prompts"].to_numpy(float)
         ticks = {pool: _pool(pool) for pool in pools} | {each: "fresh" for each in fresh[:1]}
         left.set_xticks(list(ticks), list(ticks.values()))
         left.set_xticks([], minor=True)
-        # Of fresh prompts the two see different numbers, so that the places are names.
         looped, standard = (_by_source(drawing.rows_where(rows, {"label": kind})) for kind in KINDS)
         right.plot(list(looped), [looped[at] / standard[at] for at in looped], "kD-", markersize=4)
-        right.set_yscale("log")
+        drawing.logarithmic(right)
         drawing.level(right, 1.0)
         drawing.plain(right, whole=False)
         drawing.name(

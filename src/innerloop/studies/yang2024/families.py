@@ -156,6 +156,7 @@ _LOOP_KNOWS = knows_sparsity(("looped",), ", sparse", solved=False)
 
 def _draw_fig10(tables: Tables) -> Figure:
     table = tables["by-examples"]
+    lasso_panel = "sparse: the Lasso by its penalty"
     others = [label for label in LASSOS if label != PAPERS_LASSO]
     # Sixteen lines of eight colours, no two of a colour in one panel: hence the empty place.
     order = [*KINDS, "3 nearest neighbours", "least squares", PAPERS_LASSO, "averaging"]
@@ -163,13 +164,16 @@ def _draw_fig10(tables: Tables) -> Figure:
     sparse = table["family"] == "sparse"
     rows = table.assign(panel=table["family"].replace(TITLES)).loc[~table["label"].isin(others), :]
     lassos = table.loc[sparse & table["label"].isin(["looped", *LASSOS]), :]
-    lassos = lassos.assign(panel="sparse: the Lasso by its penalty")
+    lassos = lassos.assign(panel=lasso_panel)
     figure, axes = drawing.facets(
         pd.concat([rows.loc[sparse, :], lassos, rows.loc[~sparse, :]]), "panel", x="examples",
         order=order, log=False, columns=2, size=(4.4, 3.2), legend=0.9,
     )  # fmt: skip
     for panel in axes.values():
         panel.set_ylim(0, 1.5)  # least squares leaves it at as many examples as dimensions
+    if lasso_panel in axes:  # small penalties differ where errors are small
+        axes[lasso_panel].set_yscale("log")
+        axes[lasso_panel].set_ylim(1e-4, 1.5)
     drawing.legend(figure, axes.values())
     return figure
 

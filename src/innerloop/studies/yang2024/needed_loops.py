@@ -87,9 +87,10 @@ def _draw_fig9(tables: Tables) -> Figure:
             y="error / error at b loops" if below else drawing.ERROR,
         )  # fmt: skip
         mark_trained(panel, rows, order, "")
-    ends = [panel.get_ylim() for panel in axes[len(families) :]]
     for panel in axes[len(families) :]:
-        panel.set_ylim(min(0.5, *(end[0] for end in ends)), max(2.0, *(end[1] for end in ends)))
+        if panel.get_ylim()[1] < 2:  # nothing moves: on a logarithmic axis not to be seen
+            panel.set_yscale("linear")
+            panel.set_ylim(0, 2)
     drawing.legend(figure, axes, columns=6)
     return figure
 
