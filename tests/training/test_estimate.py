@@ -74,6 +74,13 @@ def test_what_is_expected_is_right_to_a_factor_of_two(name: str) -> None:
     assert MEASURED[name] / 2 < expected < 2 * MEASURED[name]
 
 
+@pytest.mark.parametrize(("name", "minutes"), [("looped-linear", 25), ("standard-linear", 28)])
+def test_products_in_bfloat16_take_a_third(name: str, minutes: float) -> None:
+    """16 to 35 minutes on two kinds of processors with such units."""
+    expected = training_seconds(find_recipe(name, "desk")) / 60
+    assert minutes / 2 < expected < 2 * minutes
+
+
 def test_the_time_left_goes_by_what_was_expected_then_by_what_was_done() -> None:
     def left(done: float, elapsed: float) -> float:
         return seconds_left(whole=100, done=done, before=20, elapsed=elapsed, expected=7)

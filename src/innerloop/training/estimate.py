@@ -12,6 +12,8 @@ from innerloop.training.data import sizes_at
 
 RATE = 28e9
 """Operations per second of one core, in trainings of the laptop size."""
+_BFLOAT16 = 3.0
+"""How many times as many in bfloat16, at width 128 and more (docs/LOG.md: 90 to 185 GFLOP/s)."""
 _CELLS = 1000
 """Stretches of a run, whose steps are taken to cost the same: there may be a million steps."""
 _SOON = 0.02
@@ -52,6 +54,11 @@ class RunCost:
         return self.before[cell] + rest * self.per_step[cell]
 
 
+def usual_pace(config: RunConfig) -> float:
+    """Operations per second of one core, as long as no step of the run was timed."""
+    return RATE * (_BFLOAT16 if config.precision == "bfloat16" else 1.0)
+
+
 def training_seconds(config: RunConfig, timed: Mapping[int, float] | None = None) -> float:
     """Seconds that a whole run takes, at the pace of steps that were timed: seconds by step.
 
@@ -59,7 +66,7 @@ def training_seconds(config: RunConfig, timed: Mapping[int, float] | None = None
     better between runs of a kind.
     """
     if not timed:
-        return RunCost(config).whole / RATE
+        return RunCost(config).whole / usual_pace(config)
     pace = sum(step_cost(config, step) for step in timed) / sum(timed.values())
     return RunCost(config).whole / pace
 

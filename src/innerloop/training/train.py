@@ -15,7 +15,7 @@ from innerloop.core.files import append_whole, open_own, writing
 from innerloop.training.config import RunConfig
 from innerloop.training.distributed import ALONE, Processes
 from innerloop.training.divergence import DivergenceError, require_finite
-from innerloop.training.estimate import RATE, RunCost, seconds_left
+from innerloop.training.estimate import RunCost, seconds_left, usual_pace
 from innerloop.training.run import METRICS, TIMINGS, Run
 from innerloop.training.state_file import STATE, StartOverError
 from innerloop.training.trainer import Taken, Trainer
@@ -209,7 +209,7 @@ class _Clock:
     """How long steps take, and how much time is left."""
 
     def __init__(self, config: RunConfig, step: int) -> None:
-        self.cost = RunCost(config)
+        self.cost, self.pace = RunCost(config), usual_pace(config)
         self.first = step
         self.began = time.perf_counter()
         self.last = (step, self.began)
@@ -227,7 +227,7 @@ class _Clock:
         whole, done = self.cost.whole, self.cost.until(step)
         left = seconds_left(
             whole=whole, done=done, before=self.cost.until(self.first), elapsed=self.elapsed,
-            expected=(whole - done) / RATE,
+            expected=(whole - done) / self.pace,
         )  # fmt: skip
         return speed, left
 
