@@ -30,7 +30,7 @@ _MINUTES: Mapping[Scale, float] = {"smoke": 0.3, "laptop": 12, "desk": 300, "pap
 _SMALLER: Mapping[Scale, str] = {
     "smoke": "3 dimensions, 7 points, width 16, b in {2, 4}, L in {1, 2}, 20 steps, 64 prompts.",
     "laptop": "5 dimensions, 11 points, width 64 with 4 heads; b in {20, 30} with T = 10, L in "
-    "{2, 4, 8}; 1500 steps (2000 for the stacks, whose blocks begin as the identity) without a "
+    "{2, 4, 8}; 1500 steps (2500 for the stacks, whose blocks begin as the identity) without a "
     f"curriculum. {UNLIKE_THE_PAPER}.",
     "desk": "Width 128; b = 20 with T = 8, L in {4, 12}; a few thousand steps for 500,000, in "
     f"which dimensions grow from 4 and points from 9. {UNLIKE_THE_PAPER}.",
