@@ -92,6 +92,16 @@ def test_layers_that_run_newton_have_the_papers_trends(
     assert newton.fitted.tolist() == [float(per_layer * layer < 14) for layer in LAYERS]
 
 
+def test_iterations_are_counted_in_the_middle_layers() -> None:
+    """Of 12 layers in 3 to 9: three a layer there, and hardly any outside."""
+    matches = [0, 0, 3, 6, 9, 12, 15, 18, 21, 21, 21, 21]
+    similarity = torch.nn.functional.one_hot(torch.tensor(matches), 24).double()  # (L, C)
+    (claim,) = [each for each in fig3.claims if each.name == "iterations-a-layer"]
+    name = f"SimE, {NEWTON}"
+    both = {name: similarity, f"{name}, fitted": torch.ones(12, dtype=torch.float64)}
+    assert float(claim.statistic(both)) == pytest.approx(3)  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize("per_layer", [2, 3, 5, 10, 20])
 def test_layers_that_run_gradient_descent_do_not(lab: Lab, prompt: Prompt, per_layer: int) -> None:
     """Their own matches are a line, and those of Newton's method a logarithm."""

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from innerloop.analysis import Measured
 from innerloop.core.errors import InnerloopError
 from innerloop.core.files import read_json
 from innerloop.core.seal import sealed_json
+from innerloop.studies import result as result_module
 from innerloop.studies.result import (
     CLAIMS,
     ERROR,
@@ -201,6 +203,32 @@ def test_a_figure_is_drawn_anew_from_the_tables(tmp_path: Path) -> None:
     found = known(tmp_path, study)
     assert found is not None, "its files agree with their checksums"
     assert found == new == replace(result, checksums=new.checksums)
+
+
+def test_a_kill_while_a_figure_is_drawn_anew_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = small_study()
+    result = written(tmp_path, study)
+    other = replace(study, draw=lambda _: Figure(figsize=(1, 1)))
+    write, wrote = result_module.write_atomically, 0
+
+    def killed(path: Path, *how: Callable[[Path], object]) -> None:
+        nonlocal wrote
+        if wrote == left:
+            raise KeyboardInterrupt
+        write(path, *how)
+        wrote += 1
+
+    for left in (0, 1, 2):
+        wrote = 0
+        with monkeypatch.context() as patched:
+            patched.setattr(result_module, "write_atomically", killed)
+            with pytest.raises(KeyboardInterrupt):
+                redrawn(read_result(result.folder), other)
+        assert known(tmp_path, study) is not None, f"after {left} of three files"
+    assert redrawn(read_result(result.folder), other).checksums.keys() == result.checksums.keys()
+    assert known(tmp_path, study) is not None
 
 
 def test_an_error_is_forgotten_when_it_is_mended(tmp_path: Path) -> None:

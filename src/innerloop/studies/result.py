@@ -186,8 +186,7 @@ def write_result(
         (folder / old).unlink(missing_ok=True)
     for name, content in files.items():
         write_atomically(folder / name, partial(Path.write_bytes, data=content))
-    claims = sealed_json(_record(result))
-    write_atomically(folder / CLAIMS, lambda file: file.write_bytes(claims))
+    _write_claims(result)
     return result
 
 
@@ -200,12 +199,18 @@ def redrawn(result: Result, study: Study) -> Result:
     picture = _picture(study, {name: result.table(name) for name in result.tables})
     if checksum(picture) == result.checksums.get(FIGURE):
         return result
-    new = replace(result, checksums={**result.checksums, FIGURE: checksum(picture)})
+    others = {name: own for name, own in result.checksums.items() if name != FIGURE}
+    # Meanwhile either picture is right: a process that is killed in between leaves a sound result.
+    _write_claims(replace(result, checksums=others))
     write_atomically(result.figure, partial(Path.write_bytes, data=picture))
-    write_atomically(
-        result.folder / CLAIMS, partial(Path.write_bytes, data=sealed_json(_record(new)))
-    )
+    new = replace(result, checksums={FIGURE: checksum(picture), **others})
+    _write_claims(new)
     return new
+
+
+def _write_claims(result: Result) -> None:
+    claims = sealed_json(_record(result))
+    write_atomically(result.folder / CLAIMS, partial(Path.write_bytes, data=claims))
 
 
 def _picture(study: Study, tables: Tables) -> bytes:

@@ -105,7 +105,7 @@ def _desk(task: Task, *, steps: int, points: int = 41, loops: int = 20, window: 
     """The papers' problem with half of their width, in heads as wide as theirs, of 32 numbers.
 
     A head that compares fewer numbers than there are dimensions cannot compare inputs: 8 heads of
-    16 leave two to three times the error in 20 dimensions (docs/LOG.md).
+    16 leave three to ten times the error in 20 dimensions (docs/LOG.md).
 
     In bfloat16, which at this width halves a step where the processor has such units.
     """
