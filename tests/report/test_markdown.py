@@ -56,6 +56,10 @@ def test_pages_pictures_and_tables_are_written(two: list[Result], tmp_path: Path
     assert "training 2 hours, each run counted once" in overview
     assert "a core that does nothing else would train for 30 minutes" in overview
     assert r"Five\_dimensions, not 20." in written["yang2024.md"].decode()
+    rows = written["yang2024.md"].decode().splitlines()
+    (unmet,) = [row for row in rows if "its premise is not met" in row]
+    assert unmet.count("the error of unlearned") == 1, "a premise is said once"
+    assert any("; premise: the error of against" in row for row in rows)
     for page in pages:
         for link in re.findall(r"\]\(([^)#]+)", written[page].decode()):
             assert (docs / link).is_file(), f"{page} links to {link}"
