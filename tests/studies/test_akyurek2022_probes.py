@@ -194,7 +194,7 @@ def test_notes_tell_what_probes_were_short_of() -> None:
     assert "too few prompts" in few
     (little,) = notes_of(1, by_layer(1, 0.6, training=0.55))
     assert "Seed 1: linear probes for w leave 0.60" in little
-    assert "more prompts would not help" in little
+    assert "even there they fit too little" in little
 
 
 def looks(attention: float) -> Measures:

@@ -39,8 +39,8 @@ TARGETS: dict[str, Target] = {"X'y": moment, "w": least_squares}
 READERS = MLP, LINEAR = "MLP", "linear"
 """An MLP of one weighted sum of the tokens, trained; a linear map of all tokens, the best one."""
 UNTRAINED, EMBEDDING = "untrained", "the embedding alone"
-PROMPTS: dict[Scale, int] = {"smoke": 64, "laptop": 5000, "paper": 50_000}
-"""That probes are trained on."""
+PROMPTS: dict[Scale, int] = {"smoke": 64, "laptop": 16_384, "paper": 50_000}
+"""That probes are trained on: a linear map of all tokens has up to 1400 weights per number."""
 STEPS: dict[Scale, int] = {"smoke": 20, "laptop": 500, "paper": 5000}
 """Of Adam, for MLPs."""
 
@@ -247,9 +247,7 @@ def measures_by_layer(
 def _undecoded(which: str, seed: int, left: Tensor, fitted: Tensor) -> str:
     """A sentence on what is left open, and on what the probes were short of."""
     short_of = (
-        "they fit too little, and more prompts would not help"
-        if fitted > UNDECODED
-        else "they had too few prompts"
+        "even there they fit too little" if fitted > UNDECODED else "they had too few prompts"
     )
     return (
         f"Seed {seed}: {which} leave {float(left):.2f} of the variance at their best layer, and "

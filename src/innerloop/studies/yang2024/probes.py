@@ -130,8 +130,9 @@ def _worst(m: Averages, *, beside: bool) -> Tensor:
         "smoke": "Hardly trained models of 3 dimensions; probes from 512 prompts.",
         "laptop": "5 dimensions, width 64 with 4 heads, 8 layers against 20 loops (T = 10), 1500 "
         "steps (2000 for the stack) without a curriculum. "
-        f"{UNLIKE_THE_PAPER}. Probes after every layer and after eight numbers of loops, at two "
-        "context lengths (5 and 10 examples), over which errors are averaged.",
+        f"{UNLIKE_THE_PAPER}. Probes from 16,384 prompts, after every layer and after eight "
+        "numbers of loops, at two context lengths (5 and 10 examples), over which errors are "
+        "averaged.",
     },
     notes=(
         "The paper trains an MLP on a weighted sum of the tokens. The probe here is linear in all "
@@ -162,7 +163,7 @@ def _probe(lab: Lab, learner: Learner[Any], kind: str, label: str) -> dict[str, 
     """Probes for all targets in one model."""
     lab.tell(f"probes of {label}")
     task, points = lab.config(kind).task, lab.config(kind).points
-    many = lab.choose(smoke=512, laptop=4096, paper=16_384)
+    many = lab.choose(smoke=512, laptop=16_384, paper=16_384)
     loops = lab.choose(
         smoke=(0, 1, 4, 6), laptop=(0, 1, 2, 3, 5, 10, 20, 30),
         paper=(*range(0, 21), 25, 30),
