@@ -61,7 +61,7 @@ LAPTOP = {
     "looped-chain": "63c844b7583c2246",
     "standard-chain": "de78f3425192ca8b",
     "lstm-linear": "cf6fb51a279a5b43",
-    "standard-ill-conditioned": "c685b21b3b6b0ec9",
+    "standard-ill-conditioned": "230765fbfa3a8b10",
     "one-head-linear": "479507179017dbe8",
     "akyurek-linear": "aa232e2002870d95",
     "akyurek-noisy": "0de108f33ffb6d51",

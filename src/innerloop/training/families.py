@@ -170,7 +170,7 @@ ILL_CONDITIONED = Family(
     laptop=Size(
         task=LinearRegression(dims=5, covariance="ill-conditioned"),
         points=11,
-        steps=2500,
+        steps=4500,
         identity=True,
     ),
     desk=Size(

@@ -125,7 +125,7 @@ _CLAIMS = on_premise(
     smaller=model_layers.smaller(
         "4 heads, blocks that begin as the identity",
         dims="5 dimensions (two eigenvalues 100, three 1)",
-        steps=3333,
+        steps=6000,
     ),
     notes=(layer_trends.RATE,),
 )
