@@ -201,3 +201,18 @@ def test_mistakes_are_named() -> None:
         RidgeSettings(penalties=(0.0,))
     with pytest.raises(ValidationError, match="at least 1 item"):
         RidgeSettings(penalties=())
+
+
+def test_states_that_do_not_change_are_fitted_once() -> None:
+    """The probes after a step that changed nothing are those from before it."""
+    generator = torch.Generator().manual_seed(3)
+    first, other = torch.randn(2, 40, 3, 4, generator=generator, dtype=torch.float64)  # (P, T, D)
+    targets = torch.randn(40, 2, 2, generator=generator, dtype=torch.float64)  # (P, p, m)
+    visible = torch.tensor([[True, True, False], [True, True, True]])  # (p, T)
+    (alone,) = RIDGE.fit(other[None], [targets], visible, seed=0)
+    (several,) = RIDGE.fit(torch.stack([first, first, other]), [targets], visible, seed=0)
+    assert torch.equal(several.weights[0], several.weights[1])
+    assert torch.equal(several.penalties[0], several.penalties[1])
+    assert several.weights[1].abs().max() > 0
+    assert torch.equal(several.weights[2], alone.weights[0])
+    assert not torch.equal(several.weights[1], several.weights[2])

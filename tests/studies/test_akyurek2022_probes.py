@@ -1,20 +1,23 @@
 """Figure 4 of Akyurek et al. (2022): what is concluded from probes whose errors are known."""
 
+from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import torch
 from torch import Tensor
 
-from innerloop.analysis import Measured, Probing, estimate
+from innerloop.analysis import Measured, Probing, RidgeSettings, estimate
 from innerloop.analysis.intervals import average
 from innerloop.analysis.probe_features import hidden_states
+from innerloop.core.learner import Learner
 from innerloop.studies.akyurek2022.probes import (
     EMBEDDING,
     LINEAR,
     MLP,
     PROMPTS,
+    TARGETS,
     UNTRAINED,
     attention_of,
     attention_to_last,
@@ -24,6 +27,7 @@ from innerloop.studies.akyurek2022.probes import (
 )
 from innerloop.studies.claim import Judged, control, judge
 from innerloop.studies.lab import Lab
+from innerloop.studies.probe_gate import fit_probes, untrained
 from innerloop.studies.study import Measures, premises
 from innerloop.training.run import Run
 from innerloop.training.trainer import first_model
@@ -179,6 +183,27 @@ def test_the_embedding_alone_is_the_same_after_every_layer() -> None:
     assert torch.equal(own[0], without[0])
     assert torch.equal(without[0], without[1])
     assert not torch.equal(own[0], own[1])
+
+
+def test_probes_of_untrained_models_are_fitted_once() -> None:
+    """They stand beside every null; other prompts and other models have probes of their own."""
+    config = fig4.runs("smoke")["model"]
+    run = cast(Run, SimpleNamespace(config=config, model=lambda: first_model(config)))
+    labs = [Lab(study=fig4.name, scale="smoke", seed=seed, runs={"model": run}) for seed in (0, 1)]
+
+    def fitted(lab: Lab, learner: Learner[Any]) -> Mapping[str, Probing]:
+        return fit_probes(
+            lab, learner, "model", TARGETS, prompts=32, at_steps=(0, 1), at_prefixes=(2,),
+            axis="layer", settings=RidgeSettings(),
+        )  # fmt: skip
+
+    own = untrained(labs[0])["model"]
+    beside_null = labs[0].standing_in(fig4.nulls[EMBEDDING])
+    assert untrained(beside_null)["model"] is own
+    assert fig4.nulls[UNTRAINED](labs[0])["model"] is own
+    assert fitted(beside_null, own) is fitted(labs[0], own)
+    for other in (fitted(labs[1], own), fitted(labs[0], beside_null.model("model"))):
+        assert not torch.equal(other["w"].errors.values, fitted(labs[0], own)["w"].errors.values)
 
 
 def notes_of(seed: int, weights: Probing) -> list[str]:

@@ -105,6 +105,11 @@ class RidgeSettings(Config):
                 )
             )  # fmt: skip
         for step, own in enumerate(features):
+            if step and torch.equal(own, features[step - 1]):  # as in an embedding alone
+                for each in probes:
+                    each.weights[step] = each.weights[step - 1]
+                    each.penalties[step] = each.penalties[step - 1]
+                continue
             for prefix, seen in enumerate(visible):
                 inputs = own[:, seen].flatten(1).double()  # (P, F)
                 wanted = [targets[:, prefix] for targets in several]  # (P, m) each

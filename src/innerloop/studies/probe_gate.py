@@ -4,16 +4,23 @@ A target that probes leave half unexplained, or find as well in a model that was
 nothing of where and when a trained model computes it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from innerloop.analysis import Averages
+from innerloop.analysis import Averages, Probing, RidgeSettings
+from innerloop.analysis.probing import ProbeSettings, Target, probe_several
+from innerloop.core.learner import Learner
 from innerloop.models.model import AnyModel
 from innerloop.studies.claim import Premise, at_most
 from innerloop.studies.lab import Lab
+from innerloop.training.config import RunConfig
+from innerloop.training.trainer import first_model
 
 UNDECODED = 0.25
 """The share of a target's variance above which nothing is decoded that could be located: an error
@@ -21,6 +28,10 @@ of half of the target's deviation."""
 BY_TRAINING = 0.5
 """Of what is left of an embedding and of an untrained model: with half of it, most of what is known
 is the work of the training."""
+
+_REMEMBERED: WeakKeyDictionary[Learner[Any], dict[object, Mapping[str, Probing]]]
+_REMEMBERED = WeakKeyDictionary()
+"""Probes that were fitted, by learner and by all else that determines them."""
 
 
 def left(m: Averages, errors: str) -> Tensor:
@@ -67,3 +78,49 @@ def embedding_alone(lab: Lab) -> Mapping[str, AnyModel]:
             if name.startswith("backbone.blocks.") and (".outward." in name or ".down." in name):
                 weights.zero_()
     return models
+
+
+def untrained(lab: Lab) -> Mapping[str, AnyModel]:
+    """The models before their first step: for one configuration always the same object."""
+    # Configurations are frozen, which pyright does not see.
+    return {
+        label: _before_training(lab.config(label))  # pyright: ignore[reportArgumentType]
+        for label in lab.labels
+    }
+
+
+@lru_cache(maxsize=16)
+def _before_training(config: RunConfig) -> AnyModel:
+    return first_model(config)
+
+
+def fit_probes(
+    lab: Lab,
+    learner: Learner[Any],
+    label: str,
+    targets: Mapping[str, Target],
+    *,
+    prompts: int,
+    at_steps: Sequence[int],
+    at_prefixes: Sequence[int],
+    axis: str,
+    settings: ProbeSettings | RidgeSettings,
+) -> Mapping[str, Probing]:
+    """Probes for several targets in a learner, on the task of a label.
+
+    They are remembered as long as the learner is there: those of the untrained models, which stand
+    beside the trained ones and beside every null, are fitted once.
+    """
+    known = _REMEMBERED.setdefault(learner, {})
+    key = (
+        lab.study, lab.scale, lab.seed, label, *targets.items(), prompts, tuple(at_steps),
+        tuple(at_prefixes), axis, settings,
+    )  # fmt: skip
+    if key not in known:
+        task, points = lab.config(label).task, lab.config(label).points
+        known[key] = probe_several(
+            learner, lab.draw(task, points, prompts=prompts, purpose="probes"), targets,
+            held_out=lab.draw(task, points), at_steps=at_steps, at_prefixes=at_prefixes, axis=axis,
+            settings=settings, seed=lab.seed,
+        )  # fmt: skip
+    return known[key]

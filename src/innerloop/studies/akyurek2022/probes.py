@@ -20,10 +20,8 @@ from innerloop.analysis.probing import (
     Target,
     least_squares,
     moment,
-    probe_several,
 )
 from innerloop.core.learner import Learner
-from innerloop.studies import nulls
 from innerloop.studies.claim import Claim, Premise, at_least, at_most
 from innerloop.studies.lab import Lab
 from innerloop.studies.probe_gate import (
@@ -31,6 +29,8 @@ from innerloop.studies.probe_gate import (
     UNDECODED,
     beside_untrained,
     embedding_alone,
+    fit_probes,
+    untrained,
 )
 from innerloop.studies.runs import trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
@@ -181,7 +181,7 @@ def _nonlinear(name: str, target: str) -> Claim:
     ),
     draw=_draw_fig4,
     runs=_fig4_runs,
-    nulls={UNTRAINED: nulls.untrained(), EMBEDDING: embedding_alone},
+    nulls={UNTRAINED: untrained, EMBEDDING: embedding_alone},
     minutes={"smoke": 0.3, "laptop": 20, "paper": 5000},
     smaller={
         "smoke": "3 dimensions, 6 examples, 2 layers of width 16, 20 steps; "
@@ -205,7 +205,7 @@ def fig4(lab: Lab) -> Measures:
     probes = {
         (target, reader): by_reader[reader][target] for target in TARGETS for reader in READERS
     }
-    without = _probe(lab, lab.untrained("model"), LINEAR)
+    without = _probe(lab, untrained(lab)["model"], LINEAR)
     several = [attention_of(target, probes[target, MLP]) for target in TARGETS]
     attention = pd.concat(several, ignore_index=True)
     lab.table("attention", attention)
@@ -255,23 +255,22 @@ def _undecoded(which: str, seed: int, left: Tensor, fitted: Tensor) -> str:
     )
 
 
-def _probe(lab: Lab, learner: Learner[Any], reader: str) -> dict[str, Probing]:
-    """Fit probes of one kind, by target."""
+def _probe(lab: Lab, learner: Learner[Any], reader: str) -> Mapping[str, Probing]:
+    """Probes of one kind, by target."""
     lab.tell(f"{reader} probes")
-    task, points = lab.config("model").task, lab.config("model").points
     mlp = ProbeSettings(
         reader="mlp",
         hidden=lab.choose(smoke=16, laptop=64, paper=512),
         iterations=STEPS[lab.scale],
         rate=lab.choose(smoke=1e-2, laptop=2e-3, paper=1e-4),
     )
-    prefixes = lab.choose(
-        smoke=(2, points - 1), laptop=(3, 5, 10), paper=(2, 4, 6, 8, 12, 16, 24, 40)
-    )
-    return probe_several(
-        learner, lab.draw(task, points, prompts=PROMPTS[lab.scale], purpose="probes"),
-        TARGETS, held_out=lab.draw(task, points), at_prefixes=prefixes, axis="layer",
-        label=reader, settings=mlp if reader == MLP else RidgeSettings(), seed=lab.seed,
+    last = lab.config("model").points - 1
+    return fit_probes(
+        lab, learner, "model", TARGETS, prompts=PROMPTS[lab.scale], axis="layer",
+        settings=mlp if reader == MLP else RidgeSettings(), at_steps=range(learner.steps + 1),
+        at_prefixes=lab.choose(
+            smoke=(2, last), laptop=(3, 5, 10), paper=(2, 4, 6, 8, 12, 16, 24, 40)
+        ),
     )  # fmt: skip
 
 

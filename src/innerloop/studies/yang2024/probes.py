@@ -1,5 +1,6 @@
 """Figure 8: what can be decoded from the hidden states, layer by layer and loop by loop."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -10,18 +11,19 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from innerloop.analysis import Averages, Measured, Probing, RidgeSettings, drawing
-from innerloop.analysis.probing import Target, least_squares, moment, probe_several
+from innerloop.analysis.probing import Target, least_squares, moment
 from innerloop.core.learner import Learner
 from innerloop.studies.claim import Claim, Premise, at_least, at_most
 from innerloop.studies.lab import Lab
-from innerloop.studies.nulls import untrained
 from innerloop.studies.probe_gate import (
     BY_TRAINING,
     UNDECODED,
     beside_untrained,
     decoded,
     embedding_alone,
+    fit_probes,
     left,
+    untrained,
 )
 from innerloop.studies.runs import standard, trained
 from innerloop.studies.study import Measures, Runs, Scale, Tables, declare
@@ -124,7 +126,7 @@ def _worst(m: Averages, *, beside: bool) -> Tensor:
             excludes=_NULLS,
         ),
     ),
-    nulls={"untrained": untrained(), EMBEDDING: embedding_alone},
+    nulls={"untrained": untrained, EMBEDDING: embedding_alone},
     draw=_draw_fig8, runs=_fig8_runs, minutes={"smoke": 0.2, "laptop": 9, "paper": 4000},
     smaller={
         "smoke": "Hardly trained models of 3 dimensions; probes from 512 prompts.",
@@ -145,8 +147,9 @@ def fig8(lab: Lab) -> Measures:
     measures: dict[str, Measured] = {}
     details: list[pd.DataFrame] = []
     steps = {kind: lab.learner(kind).steps for kind in KINDS}
+    random = untrained(lab)
     for kind in KINDS:
-        learners = {kind: lab.learner(kind), f"{kind}, untrained": lab.untrained(kind)}
+        learners = {kind: lab.learner(kind), f"{kind}, untrained": random[kind]}
         labels = {label: _probe(lab, own, kind, label) for label, own in learners.items()}
         for (label, probings), target in product(labels.items(), TARGETS):
             errors = by_step(probings[target], label=label, target=target)
@@ -159,20 +162,19 @@ def fig8(lab: Lab) -> Measures:
     return measures
 
 
-def _probe(lab: Lab, learner: Learner[Any], kind: str, label: str) -> dict[str, Probing]:
+def _probe(lab: Lab, learner: Learner[Any], kind: str, label: str) -> Mapping[str, Probing]:
     """Probes for all targets in one model."""
     lab.tell(f"probes of {label}")
-    task, points = lab.config(kind).task, lab.config(kind).points
-    many = lab.choose(smoke=512, laptop=16_384, paper=16_384)
     loops = lab.choose(
         smoke=(0, 1, 4, 6), laptop=(0, 1, 2, 3, 5, 10, 20, 30),
         paper=(*range(0, 21), 25, 30),
     )  # fmt: skip
-    return probe_several(
-        learner, lab.draw(task, points, prompts=many, purpose="probes"), TARGETS,
-        held_out=lab.draw(task, points), at_prefixes=(task.dims, points - 1),
+    config = lab.config(kind)
+    return fit_probes(
+        lab, learner, kind, TARGETS, axis="step", settings=RidgeSettings(),
+        prompts=lab.choose(smoke=512, laptop=16_384, paper=16_384),
+        at_prefixes=(config.task.dims, config.points - 1),
         at_steps=loops if kind == "looped" else range(learner.steps + 1),
-        settings=RidgeSettings(), seed=lab.seed,
     )  # fmt: skip
 
 
