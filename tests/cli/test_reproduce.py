@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from innerloop.cli import studies as listing
 from innerloop.cli.console import Console
 from innerloop.cli.jobs_progress import QUIET, headline, progress_lines, shown_progress
 from innerloop.engine.board import Progress
-from innerloop.report import words
+from innerloop.report import markdown, words
 from innerloop.studies import table
 from innerloop.studies.lab import Lab
 from innerloop.studies.study import Measures, Study, Tables
@@ -43,7 +44,7 @@ def with_studies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..
     monkeypatch.setitem(table.PAPERS, "test2024", "Small Studies")
 
     def use(*studies: Study) -> None:
-        for module in (table, verb, listing):
+        for module in (table, verb, listing, markdown):
             monkeypatch.setattr(module, "STUDIES", studies)
 
     return use
@@ -212,6 +213,14 @@ def test_a_report_joins_all_that_was_found(
     assert "What fig2 | says" in page.read_text("utf-8")
     assert "1 study, claim by claim: [docs](docs/README.md)" in readme.read_text("utf-8")
     assert (docs / "test2024" / "fig2.png").is_file()
+    first = {path: path.read_bytes() for path in docs.rglob("*") if path.is_file()}
+    shutil.rmtree(tmp_path / "results")
+    page.unlink()
+    (docs / "README.md").unlink()
+    words = ("report", "-o", str(page), "--docs", str(docs), "--readme", str(readme))
+    assert command(*words)[0] == 0  # from the results that the pages hold
+    assert {path: path.read_bytes() for path in docs.rglob("*") if path.is_file()} == first
+    assert not page.exists()
 
 
 def test_training_is_counted_once_for_runs_that_studies_share(

@@ -1,6 +1,7 @@
 """Results as pages of the documentation."""
 
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -186,6 +187,21 @@ def test_results_of_other_code_are_counted_apart(two: list[Result], tmp_path: Pa
     assert f"- {number} claims out of date, in none of the lines above" in text
     assert "- 0 exact claims: none" in text
     assert "- 0 claims about trained models, three seeds or more: none" in text
+
+
+def test_the_documentation_says_what_this_code_makes_of_its_results(tmp_path: Path) -> None:
+    """Code that changes puts results out of date: pages and README must not count them on."""
+    root = Path(__file__).parents[2]
+    docs, readme = tmp_path / "docs" / "results", tmp_path / "README.md"
+    shutil.copytree(root / "docs" / "results", docs)
+    shutil.copy(root / "README.md", readme)
+    write_summary(readme, write_docs(docs, []), docs)
+    pages = sorted(docs.glob("*.md"))
+    assert len(pages) > 4
+    for page in [readme, *pages]:
+        known = (root / page.relative_to(tmp_path)).read_text("utf-8")
+        advice = "`innerloop report --docs docs/results --readme README.md` writes it"
+        assert page.read_text("utf-8") == known, f"{page.name} is of other code: {advice}"
 
 
 @pytest.mark.parametrize("text", ["no lines", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{BEGIN}\n{END}\n"])

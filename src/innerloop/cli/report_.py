@@ -13,7 +13,7 @@ from innerloop.cli.reproduce import results_folder
 from innerloop.core.errors import ConfigurationError
 from innerloop.core.files import require_file_place, require_folder
 from innerloop.report.joined import choose, joined_page
-from innerloop.report.markdown import require_place, write_docs, write_summary
+from innerloop.report.markdown import WRITTEN, require_place, write_docs, write_summary
 from innerloop.report.page import write_page
 from innerloop.report.words import changed_since, tally
 from innerloop.studies.measuring import TrainingTime, training_time
@@ -33,7 +33,12 @@ def report(
         "report.html"
     ),
     docs: Annotated[
-        Path | None, typer.Option(help="Folder for the same as Markdown, with pictures and tables.")
+        Path | None,
+        typer.Option(
+            help="Folder for the same as Markdown, with pictures and tables. Results that it holds "
+            "already stay; without new ones its pages say which are out of date by the code as it "
+            "is now."
+        ),
     ] = None,
     readme: Annotated[
         Path | None,
@@ -74,16 +79,17 @@ def report(
     for reason in refused:
         console.print(f"left out: {reason}", markup=False)
     chosen = choose(known, wanted)
-    if not chosen:
+    if not chosen and not (docs is not None and (docs / WRITTEN).is_file()):
         at = f" at {wanted} scale" if wanted else ""
         raise ConfigurationError(
             f"{folder} holds no results{at}: write some with `innerloop reproduce`."
         )
     if redraw:
         chosen = [drawn_anew(result) for result in chosen]
-    page = write_page(joined_page(chosen), output)
-    console.print(tally(chosen))
-    console.print(f"page {as_place(page)}")
+    if chosen:
+        page = write_page(joined_page(chosen), output)
+        console.print(tally(chosen))
+        console.print(f"page {as_place(page)}")
     if docs is not None:
         written = write_docs(docs, chosen, training=partial(time_of_runs, Store(runs)))
         console.print(f"pages {as_place(docs / 'README.md')}: {tally(written)}")
