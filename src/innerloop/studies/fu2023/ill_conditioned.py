@@ -137,7 +137,9 @@ def fig4(lab: Lab) -> Measures:
     both = {NEWTON: Newton(iterations), DESCENT: GradientDescent(steps)}
     layers, task = model_layers.read_layers(lab, MODEL), lab.config(MODEL).task
     trends = layer_trends.trends_of(lab, layers, both, *MEASURES)
-    matched = layer_errors.matched_errors(lab, layers, trends["SimE", NEWTON].best)
+    best = trends["SimE", NEWTON].best  # (L,)
+    newton = lab.error(both[NEWTON], layers.prompt, task, by="both", axis="layer", label=NEWTON)
+    matched = replace(newton.at(layer=best.tolist()), ticks={"layer": range(1, len(best) + 1)})
     by_step = lab.error(both[DESCENT], layers.prompt, task, by="step", label=DESCENT)
     few = (steps // 16, steps // 4, steps)
     others = {f"{DESCENT}, {taken} steps": GradientDescent(taken) for taken in few} | {LEAST: OLS()}
