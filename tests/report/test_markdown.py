@@ -189,6 +189,18 @@ def test_results_of_other_code_are_counted_apart(two: list[Result], tmp_path: Pa
     assert "- 0 claims about trained models, three seeds or more: none" in text
 
 
+def test_pages_of_nothing_are_not_written(
+    two: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = tmp_path / "docs"
+    write_docs(docs, two)
+    before = files(docs)
+    monkeypatch.setattr(markdown, "STUDIES", ())  # nothing that is there is of a known study
+    with pytest.raises(ConfigurationError, match="no results that can be read"):
+        write_docs(docs, [])
+    assert files(docs) == before
+
+
 def test_the_documentation_says_what_this_code_makes_of_its_results(tmp_path: Path) -> None:
     """Code that changes puts results out of date: pages and README must not count them on."""
     root = Path(__file__).parents[2]

@@ -55,6 +55,11 @@ def write_docs(
     """
     known = _written(folder)
     everything = in_order([*results, *_kept(folder, known, results)])
+    if not everything:  # else all that is there would be removed
+        raise ConfigurationError(
+            f"{folder} holds no results that can be read, and no others were given: write some "
+            "with `innerloop reproduce`."
+        )
     files = _pages(everything, training(everything) if training is not None else None)
     for result in results:
         files |= _files_of(result)
